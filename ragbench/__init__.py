@@ -1,0 +1,49 @@
+"""A research workbench for instruction following and robustness in retrieval-augmented generation.
+
+The public names, loaded when first used so that `import ragbench` stays quick:
+
+- the study file: `connect`, `refresh`, `append`, `pending`, `check`, `ledger`, `load`
+- numbers: `scores`, `constraint_scores`, `paired`, `independence`
+- steps: `judge`
+- pictures and tables: `figures`, `tables`, `paper`
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_FUNCTIONS = {
+    "connect": "store",
+    "refresh": "store",
+    "append": "store",
+    "pending": "checks",
+    "check": "checks",
+    "ledger": "checks",
+    "load": "importers",
+    "judge": "judging.judge",
+    "scores": "metrics",
+    "constraint_scores": "metrics",
+    "paired": "metrics",
+    "independence": "metrics",
+}
+_MODULES = ("errors", "figures", "metrics", "paper", "store", "tables", "taxonomy")
+
+__all__ = sorted([*_FUNCTIONS, *_MODULES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        value = getattr(import_module(f"ragbench.{_FUNCTIONS[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"ragbench.{name}")
+    else:
+        raise AttributeError(f"module 'ragbench' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,279 @@
+-- The metric definitions. Two readers use this text: the fold, which keeps the result of `adherence`
+-- and `criterion_scores` in the *_summary tables, and every connection, where they can be queried.
+-- `scoped` is what differs: there all of `wanted`, in a fold only the instances it touched.
+
+-- A panel: a judge together with the rule verdicts on constraints that a rule checks. A rule set
+-- alone is a panel too. Two rule sets, or two versions of one, make two panels: never one number.
+CREATE OR REPLACE VIEW panels AS
+WITH rule_sets AS (SELECT judge FROM judges WHERE kind = 'rule')
+SELECT judge AS panel, judge, judge AS rules, 'rule' AS kind FROM rule_sets
+UNION ALL
+SELECT
+    CASE WHEN r.judge IS NULL THEN g.judge ELSE g.judge || ' + ' || r.judge END AS panel,
+    g.judge,
+    coalesce(r.judge, g.judge) AS rules,  -- with no rule set in the study the judge checks all
+    g.kind::VARCHAR AS kind
+FROM judges AS g LEFT JOIN rule_sets AS r ON true
+WHERE g.kind <> 'rule';
+
+-- Every response that a run asked for, made or not. Instances that failed a check are not live.
+CREATE OR REPLACE VIEW planned_responses AS
+SELECT
+    w.instance_id || '/' || w.model || '/' || w.setting || '/' || w.trial AS response_id,
+    w.instance_id,
+    coalesce(i.query_id, w.instance_id) AS query_id,
+    w.model,
+    w.setting,
+    w.trial,
+    q.benchmark,
+    q.domain,
+    q.language,
+    i.context_mode::VARCHAR AS context_mode,
+    i.variant,
+    i.is_augmented,
+    o.origin::VARCHAR AS origin,
+    r.response_id IS NOT NULL AND r.error IS NULL AS is_answered,
+    r.error IS NOT NULL AS is_failed
+FROM scoped AS w
+LEFT JOIN instances AS i ON i.instance_id = w.instance_id
+LEFT JOIN queries AS q ON q.query_id = i.query_id
+LEFT JOIN responses AS r
+    ON r.response_id = w.instance_id || '/' || w.model || '/' || w.setting || '/' || w.trial
+LEFT JOIN runs AS o ON o.run_id = coalesce(r.run_id, w.run_id)
+ANTI JOIN (SELECT instance_id FROM verifications WHERE NOT passed) AS f
+    ON f.instance_id = w.instance_id;
+
+-- What has to be judged for each instance.
+CREATE OR REPLACE VIEW instance_plan AS
+SELECT
+    ic.instance_id,
+    count(*) AS planned,
+    count(c.rule) AS rules_planned,
+    count(*) FILTER (WHERE c.dimension = 'knowledge_gap') AS gap_planned
+FROM instance_constraints AS ic
+LEFT JOIN constraints AS c USING (constraint_id)
+GROUP BY ic.instance_id;
+
+-- The verdict that counts (repeat 0) on each constraint of each response, under each panel.
+-- A verdict on a constraint that the instance did not show counts for nothing.
+CREATE OR REPLACE VIEW constraint_verdicts AS
+SELECT
+    p.panel,
+    w.response_id,
+    c.constraint_id,
+    c.dimension,
+    c.rule,
+    j.score,
+    j.is_triggered,
+    j.error,
+    o.origin
+FROM judgments AS j
+JOIN planned_responses AS w ON w.response_id = j.response_id AND w.is_answered
+JOIN instance_constraints AS ic
+    ON ic.instance_id = w.instance_id AND ic.constraint_id = j.target_id
+JOIN constraints AS c ON c.constraint_id = j.target_id
+JOIN panels AS p ON j.judge = CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+LEFT JOIN runs AS o ON o.run_id = j.run_id
+WHERE j.criterion = 'adherence' AND j.repeat = 0;
+
+-- Counts per response and panel; the columns are explained in schema.sql, adherence_summary.
+CREATE OR REPLACE VIEW adherence AS
+WITH verdicts AS (
+    SELECT
+        panel,
+        response_id,
+        count(score) AS judged,
+        count(*) FILTER (WHERE score = 1) AS satisfied,
+        count(error) AS errors,
+        count(*) FILTER (WHERE score IS NOT NULL AND is_triggered IS DISTINCT FROM false) AS triggered,
+        count(*) FILTER (WHERE score = 1 AND is_triggered IS DISTINCT FROM false)
+            AS triggered_satisfied,
+        count(*) FILTER (WHERE score IS NOT NULL AND rule IS NOT NULL) AS rules_judged,
+        count(*) FILTER (WHERE score = 1 AND rule IS NOT NULL) AS rules_satisfied,
+        count(*) FILTER (WHERE score < 1 AND dimension IN ('format', 'citation')) AS exempt_failed,
+        count(*) FILTER (WHERE score IS NOT NULL AND dimension = 'knowledge_gap') AS gap_judged,
+        count(*) FILTER (
+            WHERE score = 1 AND dimension = 'knowledge_gap' AND is_triggered IS DISTINCT FROM false
+        ) AS gap_followed,
+        bool_or(origin = 'measured') AS has_measured,
+        bool_or(origin = 'recorded') AS has_recorded,
+        bool_or(origin = 'simulated') AS has_simulated
+    FROM constraint_verdicts
+    GROUP BY panel, response_id
+)
+SELECT
+    p.panel,
+    w.response_id,
+    w.instance_id,
+    w.query_id,
+    w.model,
+    w.setting,
+    w.trial,
+    w.benchmark,
+    w.domain,
+    w.language,
+    w.context_mode,
+    w.variant,
+    w.is_augmented,
+    concat_ws(', ',
+        CASE WHEN w.origin = 'measured' OR v.has_measured THEN 'measured' END,
+        CASE WHEN w.origin = 'recorded' OR v.has_recorded THEN 'recorded' END,
+        CASE WHEN w.origin = 'simulated' OR v.has_simulated THEN 'simulated' END
+    ) AS origin,
+    w.is_answered,
+    w.is_failed,
+    coalesce(i.planned, 0)::INTEGER AS planned,
+    coalesce(v.judged, 0)::INTEGER AS judged,
+    coalesce(v.satisfied, 0)::INTEGER AS satisfied,
+    coalesce(v.errors, 0)::INTEGER AS errors,
+    coalesce(v.triggered, 0)::INTEGER AS triggered,
+    coalesce(v.triggered_satisfied, 0)::INTEGER AS triggered_satisfied,
+    coalesce(i.rules_planned, 0)::INTEGER AS rules_planned,
+    coalesce(v.rules_judged, 0)::INTEGER AS rules_judged,
+    coalesce(v.rules_satisfied, 0)::INTEGER AS rules_satisfied,
+    coalesce(v.exempt_failed, 0)::INTEGER AS exempt_failed,
+    CASE WHEN w.context_mode = 'gap' THEN coalesce(i.gap_planned, 0) ELSE 0 END::INTEGER
+        AS gap_planned,
+    CASE WHEN w.context_mode = 'gap' THEN coalesce(v.gap_judged, 0) ELSE 0 END::INTEGER
+        AS gap_judged,
+    CASE WHEN w.context_mode = 'gap' THEN coalesce(v.gap_followed, 0) ELSE 0 END::INTEGER
+        AS gap_followed
+FROM planned_responses AS w
+CROSS JOIN (SELECT DISTINCT panel FROM panels) AS p
+LEFT JOIN instance_plan AS i ON i.instance_id = w.instance_id
+LEFT JOIN verdicts AS v ON v.response_id = w.response_id AND v.panel = p.panel;
+
+-- Criteria that grade a whole response apply where they are defined to (rejection in a gap,
+-- conflict in a conflict) and wherever anybody has judged the instance by them.
+CREATE OR REPLACE VIEW applicable AS
+SELECT DISTINCT w.instance_id, j.criterion
+FROM judgments AS j
+JOIN criteria AS c ON c.criterion = j.criterion AND c.target = 'response'
+JOIN planned_responses AS w ON w.response_id = j.response_id
+UNION
+SELECT instance_id, CASE WHEN context_mode = 'gap' THEN 'rejection' ELSE 'conflict' END
+FROM instances WHERE context_mode IN ('gap', 'conflict');
+
+-- Claims counted per response and panel. A claim with an extractor belongs to that judge's panels.
+CREATE OR REPLACE VIEW claim_counts AS
+WITH sets AS (
+    SELECT p.panel, p.judge, w.response_id, c.claim_id, c.kind, 'coverage' AS metric
+    FROM planned_responses AS w
+    JOIN claims AS c ON c.instance_id = w.instance_id AND c.kind <> 'response'
+    JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
+    UNION ALL
+    SELECT p.panel, p.judge, w.response_id, c.claim_id, c.kind, 'faithfulness' AS metric
+    FROM planned_responses AS w
+    JOIN claims AS c ON c.response_id = w.response_id AND c.kind = 'response'
+    JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
+)
+SELECT
+    s.panel,
+    s.response_id,
+    s.metric,
+    count(*) FILTER (WHERE s.kind <> 'supplementary') AS main_planned,
+    count(j.score) FILTER (WHERE s.kind <> 'supplementary') AS main_judged,
+    count(*) FILTER (WHERE s.kind <> 'supplementary' AND j.score = 1) AS main_met,
+    count(*) FILTER (WHERE s.kind = 'supplementary') AS extra_planned,
+    count(j.score) FILTER (WHERE s.kind = 'supplementary') AS extra_judged,
+    count(*) FILTER (WHERE s.kind = 'supplementary' AND j.score = 1) AS extra_met,
+    count(j.error) AS errors,
+    bool_or(o.origin = 'measured') AS has_measured,
+    bool_or(o.origin = 'recorded') AS has_recorded,
+    bool_or(o.origin = 'simulated') AS has_simulated
+FROM sets AS s
+LEFT JOIN judgments AS j
+    ON j.response_id = s.response_id AND j.criterion = s.metric AND j.target_id = s.claim_id
+    AND j.judge = s.judge AND j.repeat = 0
+LEFT JOIN runs AS o ON o.run_id = j.run_id
+GROUP BY s.panel, s.response_id, s.metric;
+
+-- One row per response, panel and metric that is not about constraints.
+-- Coverage weighs core claims 0.7 and supplementary ones 0.3; with one kind only, that kind alone.
+CREATE OR REPLACE VIEW criterion_scores AS
+WITH graded AS (
+    SELECT
+        p.panel,
+        w.response_id,
+        a.criterion AS metric,
+        count(j.error) AS errors,
+        any_value(j.score) AS value,
+        coalesce(any_value(j.score), any_value(c.lowest)) AS lowest,
+        coalesce(any_value(j.score), any_value(c.highest)) AS highest,
+        bool_or(o.origin = 'measured') AS has_measured,
+        bool_or(o.origin = 'recorded') AS has_recorded,
+        bool_or(o.origin = 'simulated') AS has_simulated
+    FROM planned_responses AS w
+    JOIN applicable AS a ON a.instance_id = w.instance_id
+    JOIN criteria AS c ON c.criterion = a.criterion
+    CROSS JOIN panels AS p
+    LEFT JOIN judgments AS j
+        ON j.response_id = w.response_id AND j.criterion = a.criterion
+        AND j.target_id = w.response_id AND j.judge = p.judge AND j.repeat = 0 AND w.is_answered
+    LEFT JOIN runs AS o ON o.run_id = j.run_id
+    GROUP BY p.panel, w.response_id, a.criterion
+    UNION ALL
+    SELECT
+        panel,
+        response_id,
+        metric,
+        errors,
+        CASE WHEN main_judged + extra_judged = main_planned + extra_planned THEN
+            weight_main * coalesce(main_met / nullif(main_planned, 0), 0)
+            + (1 - weight_main) * coalesce(extra_met / nullif(extra_planned, 0), 0)
+        END,
+        weight_main * coalesce(main_met / nullif(main_planned, 0), 0)
+            + (1 - weight_main) * coalesce(extra_met / nullif(extra_planned, 0), 0),
+        weight_main * coalesce(
+            (main_met + main_planned - main_judged) / nullif(main_planned, 0), 0)
+            + (1 - weight_main) * coalesce(
+                (extra_met + extra_planned - extra_judged) / nullif(extra_planned, 0), 0),
+        has_measured,
+        has_recorded,
+        has_simulated
+    FROM (
+        SELECT *, CASE WHEN extra_planned = 0 THEN 1 WHEN main_planned = 0 THEN 0 ELSE 0.7 END
+            AS weight_main
+        FROM claim_counts
+    )
+    UNION ALL
+    -- A response without claims, where others to the same instance have some, is not judged: its
+    -- claims were never extracted, or it makes none (the paper leaves that open; null here).
+    SELECT s.panel, w.response_id, 'faithfulness', 0, NULL, 0, 1, false, false, false
+    FROM planned_responses AS w
+    JOIN (
+        SELECT DISTINCT c.panel, r.instance_id
+        FROM claim_counts AS c JOIN planned_responses AS r USING (response_id)
+        WHERE c.metric = 'faithfulness'
+    ) AS s ON s.instance_id = w.instance_id
+    ANTI JOIN (SELECT * FROM claim_counts WHERE metric = 'faithfulness') AS c
+        ON c.panel = s.panel AND c.response_id = w.response_id
+)
+SELECT
+    g.panel,
+    w.response_id,
+    w.instance_id,
+    w.query_id,
+    w.model,
+    w.setting,
+    w.trial,
+    w.benchmark,
+    w.domain,
+    w.language,
+    w.context_mode,
+    w.variant,
+    w.is_augmented,
+    concat_ws(', ',
+        CASE WHEN w.origin = 'measured' OR g.has_measured THEN 'measured' END,
+        CASE WHEN w.origin = 'recorded' OR g.has_recorded THEN 'recorded' END,
+        CASE WHEN w.origin = 'simulated' OR g.has_simulated THEN 'simulated' END
+    ) AS origin,
+    w.is_answered,
+    w.is_failed,
+    g.metric,
+    g.errors::INTEGER AS errors,
+    g.value,
+    g.lowest,
+    g.highest
+FROM graded AS g
+JOIN planned_responses AS w ON w.response_id = g.response_id;
