@@ -262,7 +262,9 @@ CREATE TABLE adherence_summary (
     exempt_failed         INTEGER NOT NULL,  -- failed constraints on format and citation
     gap_planned           INTEGER NOT NULL,  -- constraints on knowledge gaps, in a gap context
     gap_judged            INTEGER NOT NULL,
-    gap_followed          INTEGER NOT NULL   -- of these, triggered and satisfied
+    gap_followed          INTEGER NOT NULL,  -- of these, triggered and satisfied
+    is_judged             BOOLEAN NOT NULL,  -- every constraint has a score (none planned: a criterion has)
+    has_error             BOOLEAN NOT NULL   -- lost to an error of the response or of a verdict
 );
 CREATE TABLE criterion_summary (
     panel         VARCHAR NOT NULL,
