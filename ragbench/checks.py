@@ -1,0 +1,323 @@
+"""What a study still lacks and whether it is sound: pending work, the ledger, integrity, its hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from ragbench import relations
+from ragbench.errors import RagbenchError, UnknownName
+from ragbench.metrics import By, Where
+from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, panel_name
+from ragbench.store import refresh
+from ragbench.taxonomy import CONTEXT_CRITERIA
+
+_FROM_PLANNED = "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model"
+_COLUMNS = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
+
+
+def pending(
+    con: duckdb.DuckDBPyConnection,
+    step: str,
+    *,
+    models: Sequence[str] = (),
+    setting: str = "given_context",
+    trials: int = 1,
+    judge: str | None = None,
+    criteria: Sequence[str] | None = None,
+    repeats: int = 1,
+    where: Where = None,
+    retry_errors: bool = False,
+) -> pl.DataFrame:
+    """The rows a step has still to make: wanted minus present. Empty when nothing is left.
+
+    - `step="answer"`: columns response_id, instance_id, model, setting, trial, for what earlier
+      runs wanted and, with `models`, all live instances x models x `setting` x `trials`.
+    - `step="judge"`: columns response_id, instance_id, criterion, target_id, judge, repeat, for
+      every answered response x criterion that applies x `judge` x `repeats`. A rule set is asked
+      about the constraints that name a rule, an LLM or a person about the others.
+
+    An error is a row too: with `retry_errors` it counts as missing. Sorted by key.
+
+    Raises:
+        UnknownName: `step` or a criterion is unknown.
+        RagbenchError: `step="judge"` without a judge.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    if step == "answer":
+        return _pending_answers(cursor, models, setting, trials, where, retry_errors)
+    if step == "judge":
+        if judge is None:
+            raise RagbenchError("pending(con, 'judge', …) needs judge=…, the judge to ask.")
+        return _pending_verdicts(cursor, judge, criteria, repeats, where, retry_errors)
+    raise UnknownName("step", step, ("answer", "judge"), place="pending")
+
+
+def _pending_answers(
+    cursor: duckdb.DuckDBPyConnection,
+    models: Sequence[str],
+    setting: str,
+    trials: int,
+    where: Where,
+    retry_errors: bool,
+) -> pl.DataFrame:
+    condition, values = conditions(where, _COLUMNS, "pending")
+    kept = "WHERE error IS NULL" if retry_errors else ""
+    return cursor.sql(
+        f"""
+        WITH asked AS (
+            SELECT instance_id, model, setting, trial FROM wanted
+            UNION
+            SELECT i.instance_id, unnest($models::VARCHAR[]), $setting, t.range
+            FROM instances AS i, range($trials) AS t
+        ), s AS (
+            SELECT a.instance_id || '/' || a.model || '/' || a.setting || '/' || a.trial
+                AS response_id, a.*, i.query_id, i.context_mode::VARCHAR AS context_mode,
+                i.variant, i.is_augmented, q.benchmark, q.domain, q.language
+            FROM asked AS a
+            LEFT JOIN instances AS i USING (instance_id)
+            LEFT JOIN queries AS q USING (query_id)
+            ANTI JOIN (SELECT * FROM verifications WHERE NOT passed) AS f USING (instance_id)
+        )
+        SELECT s.response_id, s.instance_id, s.model, s.setting, s.trial
+        FROM s LEFT JOIN models AS m ON m.model = s.model
+        ANTI JOIN (SELECT response_id FROM responses {kept}) AS r ON r.response_id = s.response_id
+        WHERE {_numbered(condition, len(values))} ORDER BY ALL
+        """,
+        params={
+            "models": list(models),
+            "setting": setting,
+            "trials": trials,
+            **_named(values),
+        },
+    ).pl()
+
+
+def _pending_verdicts(
+    cursor: duckdb.DuckDBPyConnection,
+    judge: str,
+    criteria: Sequence[str] | None,
+    repeats: int,
+    where: Where,
+    retry_errors: bool,
+) -> pl.DataFrame:
+    kinds = dict(cursor.execute("SELECT judge, kind::VARCHAR FROM judges").fetchall())
+    is_rule = kinds.get(judge, "rule" if judge.startswith("rules") else "llm") == "rule"
+    targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
+    if criteria is None:
+        criteria = ["adherence"] if is_rule else ["adherence", *CONTEXT_CRITERIA]
+    for name in criteria:
+        if name not in targets:
+            raise UnknownName("criterion", name, targets, place="the study")
+    condition, values = conditions(where, _COLUMNS, "pending")
+    parts = "\nUNION ALL\n".join(_targets(name, targets[name], is_rule) for name in criteria)
+    kept = "WHERE error IS NULL" if retry_errors else ""
+    return cursor.sql(
+        f"""
+        WITH s AS (SELECT s.* FROM {_FROM_PLANNED}
+            WHERE s.is_answered AND {_numbered(condition, len(values))}),
+        asked AS ({parts})
+        SELECT a.response_id, a.instance_id, a.criterion, a.target_id, $judge AS judge,
+            t.range::INTEGER AS repeat
+        FROM asked AS a, range($repeats) AS t
+        ANTI JOIN (SELECT * FROM judgments {kept}) AS j
+            ON j.response_id = a.response_id AND j.criterion = a.criterion
+            AND j.target_id = a.target_id AND j.judge = $judge AND j.repeat = t.range
+        ORDER BY ALL
+        """,
+        params={"judge": judge, "repeats": repeats, **_named(values)},
+    ).pl()
+
+
+def _targets(criterion: str, target: str, is_rule: bool) -> str:
+    """SQL for what has to be judged by one criterion: response_id, instance_id, …, target_id."""
+    name = criterion.replace("'", "''")
+    columns = f"s.response_id, s.instance_id, '{name}' AS criterion"
+    if target == "constraint":
+        checked = "IS NOT NULL" if is_rule else "IS NULL"
+        return (
+            f"SELECT {columns}, ic.constraint_id AS target_id FROM s "
+            "JOIN instance_constraints AS ic ON ic.instance_id = s.instance_id "
+            "JOIN constraints AS c ON c.constraint_id = ic.constraint_id "
+            f"WHERE c.rule {checked}"
+        )
+    if target == "claim":
+        own = "c.response_id = s.response_id" if criterion == "faithfulness" else "c.kind <> 'response'"
+        return (
+            f"SELECT {columns}, c.claim_id AS target_id FROM s "
+            f"JOIN claims AS c ON c.instance_id = s.instance_id AND {own}"
+        )
+    mode = CONTEXT_CRITERIA.get(criterion)
+    scope = f"WHERE s.context_mode = '{mode}'" if mode else ""
+    return f"SELECT {columns}, s.response_id AS target_id FROM s {scope}"
+
+
+def ledger(
+    con: duckdb.DuckDBPyConnection,
+    by: By = ("model", "context_mode"),
+    where: Where = None,
+    panel: str | None = None,
+) -> pl.DataFrame:
+    """Where the responses are: planned, answered, judged, errors, pending, per group.
+
+    planned = judged + errors + pending. `judged` needs every constraint judged by the panel;
+    `errors` have an error for a response or for a verdict. Without any judge nothing is judged.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    names = grouping(by, _COLUMNS, "ledger")
+    condition, values = conditions(where, _COLUMNS, "ledger")
+    source = f"{_FROM_PLANNED} WHERE {condition}"
+    is_judged, has_error = "false", "s.is_failed"
+    if cursor.execute("SELECT 1 FROM judges LIMIT 1").fetchall():
+        source = (
+            "adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model "
+            f"WHERE {condition} AND s.panel = ?"
+        )
+        values.append(panel_name(cursor, panel))
+        is_judged, has_error = "s.is_judged", "s.has_error"
+    select = "".join(f'{_COLUMNS[name]} AS "{name}", ' for name in names)
+    return cursor.sql(
+        f"SELECT {select} count(*) AS planned, count(*) FILTER (WHERE s.is_answered) AS answered, "
+        f"count(*) FILTER (WHERE {is_judged}) AS judged, "
+        f"count(*) FILTER (WHERE {has_error}) AS errors, planned - judged - errors AS pending "
+        f"FROM {source} GROUP BY ALL ORDER BY ALL",
+        params=values,
+    ).pl()
+
+
+def check(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """What is wrong with the study: columns relation, problem, rows, example. Empty when sound.
+
+    Doubled keys, rows that point nowhere, scores out of their criterion's range, verdicts on
+    constraints that were not shown, stale summaries, instances without constraints.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    found = []
+    for relation, problem, sql in _questions():
+        count, example = cursor.execute(
+            f"SELECT count(*), min(example) FROM ({sql}) AS found"
+        ).fetchall()[0]
+        if count:
+            found.append((relation, problem, count, example))
+    return pl.DataFrame(
+        found,
+        schema={"relation": str, "problem": str, "rows": pl.Int64, "example": str},
+        orient="row",
+    )
+
+
+def _questions() -> list[tuple[str, str, str]]:
+    """(relation, problem, SQL whose rows are the offenders, with a text `example`)."""
+    questions = []
+    for relation, keys in relations.KEYS.items():
+        listed = ", ".join(f'"{key}"' for key in keys)
+        if keys:
+            questions.append(
+                (
+                    relation,
+                    "the key stands more than once",
+                    f"SELECT concat_ws('/', {listed}) AS example FROM {relation} "
+                    f"GROUP BY {listed} HAVING count(*) > 1",
+                )
+            )
+    for relation, column, target, name in relations.REFERENCES:
+        questions.append(
+            (
+                relation,
+                f"{column} is not in {target}",
+                f'SELECT DISTINCT "{column}"::VARCHAR AS example FROM {relation} AS t '
+                f'ANTI JOIN {target} AS o ON o."{name}" = t."{column}" WHERE "{column}" IS NOT NULL',
+            )
+        )
+    questions += [
+        (
+            "judgments",
+            "the score is outside its criterion's range",
+            "SELECT response_id || ' ' || criterion || ' ' || score AS example FROM judgments "
+            "JOIN criteria USING (criterion) WHERE score < lowest OR score > highest",
+        ),
+        (
+            "judgments",
+            "an adherence score is neither 0 nor 1",
+            "SELECT response_id || ' ' || score AS example FROM judgments "
+            "WHERE criterion = 'adherence' AND score NOT IN (0, 1)",
+        ),
+        (
+            "judgments",
+            "the constraint was not shown with the instance",
+            "SELECT j.response_id || ' ' || j.target_id AS example FROM judgments AS j "
+            "JOIN responses AS r USING (response_id) "
+            "ANTI JOIN instance_constraints AS ic "
+            "ON ic.instance_id = r.instance_id AND ic.constraint_id = j.target_id "
+            "WHERE j.criterion = 'adherence'",
+        ),
+        (
+            "judgments",
+            "the response is an error, so there was nothing to judge",
+            "SELECT j.response_id AS example FROM judgments AS j JOIN responses AS r "
+            "USING (response_id) WHERE r.error IS NOT NULL AND j.score IS NOT NULL",
+        ),
+        (
+            "wanted",
+            "the instance failed a check, so its responses are left out of all scores",
+            "SELECT DISTINCT instance_id AS example FROM wanted "
+            "SEMI JOIN (SELECT * FROM verifications WHERE NOT passed) AS v USING (instance_id)",
+        ),
+        (
+            "adherence_summary",
+            "it differs from the view `adherence`; fold again",
+            "SELECT response_id AS example FROM "
+            "(SELECT * FROM adherence EXCEPT SELECT * FROM adherence_summary "
+            "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM adherence))",
+        ),
+        (
+            "criterion_summary",
+            "it differs from the view `criterion_scores`; fold again",
+            "SELECT response_id AS example FROM "
+            "(SELECT * FROM criterion_scores EXCEPT SELECT * FROM criterion_summary "
+            "UNION ALL (SELECT * FROM criterion_summary EXCEPT SELECT * FROM criterion_scores))",
+        ),
+    ]
+    return questions
+
+
+_PASSING = {"run_id", "seconds", "started_at"}
+
+
+def content_hash(con: duckdb.DuckDBPyConnection) -> str:
+    """A hash of all rows, equal for equal content: run ids, times and durations left out.
+
+    Two studies that were filled in another order, in more runs, or with interruptions between,
+    hash the same when they hold the same rows.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    digest = hashlib.sha256()
+    for relation in relations.KEYS:
+        names = [name for name in relations.columns(relation) if name not in _PASSING]
+        listed = ", ".join(f'"{name}"' for name in names)
+        # A sum of row hashes does not depend on the order of rows, nor on that of threads.
+        row = cursor.execute(
+            f"SELECT count(*), sum(md5_number_lower(to_json(t)::VARCHAR)::HUGEINT) "
+            f"FROM (SELECT DISTINCT {listed} FROM {relation}) AS t"
+        ).fetchall()[0]
+        digest.update(f"{relation} {row[0]} {row[1]}\n".encode())
+    return digest.hexdigest()
+
+
+def _numbered(condition: str, count: int) -> str:
+    """`condition` with named parameters in place of question marks."""
+    for i in range(count):
+        condition = condition.replace("?", f"$w{i}", 1)
+    return condition
+
+
+def _named(values: Sequence[Any]) -> Mapping[str, Any]:
+    return {f"w{i}": value for i, value in enumerate(values)}
