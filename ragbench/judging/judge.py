@@ -164,4 +164,3 @@ def _progress(rows: list[dict[str, Any]]) -> Any:
     from tqdm import tqdm
 
     return tqdm(rows, desc="judging by rules", unit="verdict", disable=not sys.stderr.isatty())
-
