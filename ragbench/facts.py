@@ -1,0 +1,217 @@
+"""What a frame of scores says about itself: its groups, the parts of each metric, n and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from ragbench import taxonomy
+from ragbench.errors import UnknownColumn
+
+SIMULATED = "simulated: not a result"
+PARTS = ("n", "planned", "low", "high", "lowest", "highest", "interval")
+_AFTER_GROUPS = {"panel", "origin", "planned", "answered", "judged", "errors", "n", "metric"}
+_STANDS_FOR = {"n": "judged"}  # in constraint_scores, where the verdict is the unit
+METRICS = {
+    "loose_ias": "Loose IAS",
+    "strict_ias": "Strict IAS",
+    "loose_pooled": "Loose IAS (pooled)",
+    "loose_ias_triggered": "Loose IAS (triggered)",
+    "strict_ias_triggered": "Strict IAS (triggered)",
+    "strict_ias_refusal_exempt": "Strict IAS (refusal exempt)",
+    "loose_rules": "Loose, rules only",
+    "strict_rules": "Strict, rules only",
+    "faithfulness": "Faithfulness",
+    "coverage": "Answer coverage",
+    "rejection": "Rejection accuracy",
+    "conflict": "Conflict recognition",
+    "score": "Adherence",
+    "triggered_score": "Adherence (triggered)",
+    "independent": "Strict IAS if failures were independent",
+}
+UNITS = {
+    "loose_ias": "mean share of constraints",
+    "loose_pooled": "share of constraints",
+    "loose_ias_triggered": "mean share of triggered constraints",
+    "loose_rules": "mean share of rule-checked constraints",
+    "faithfulness": "mean share of claims",
+    "coverage": "mean weighted share of claims",
+    "score": "share of verdicts",
+    "triggered_score": "share of triggered verdicts",
+}
+_LISTS: dict[str, Iterable[taxonomy.Entry]] = {
+    "domain": taxonomy.DOMAINS,
+    "context_mode": taxonomy.CONTEXT_MODES,
+    "category": taxonomy.CATEGORIES,
+    "dimension": taxonomy.DIMENSIONS,
+}
+
+
+def metric_label(metric: str) -> str:
+    """What a metric is called in figures and tables.
+
+    >>> metric_label("strict_ias"), metric_label("tone_of_voice")
+    ('Strict IAS', 'Tone of voice')
+    """
+    words = metric.replace("_", " ")
+    return METRICS.get(metric, words[:1].upper() + words[1:])
+
+
+def unit(metric: str) -> str:
+    """What a metric is a share of, for axes.
+
+    >>> unit("strict_ias"), unit("loose_ias")
+    ('share of responses', 'mean share of constraints')
+    """
+    return UNITS.get(metric, "share of responses" if metric in METRICS else "mean score")
+
+
+def value_label(column: str, value: object) -> str:
+    """What a value of a grouping column is called: the label of the taxonomy, else itself.
+
+    >>> value_label("context_mode", "gap"), value_label("domain", None)
+    ('Knowledge gap', '(no domain)')
+    """
+    if value is None:
+        return f"(no {column.replace('_', ' ')})"
+    known = {entry.key: entry.label for entry in _LISTS.get(column, ())}
+    return known.get(str(value), str(value))
+
+
+def groups(frame: pl.DataFrame) -> list[str]:
+    """The columns a frame of scores is grouped by: those before panel, origin, ledger and numbers.
+
+    >>> frame = pl.DataFrame({"model": ["a"], "domain": ["Legal"], "panel": ["rules"]})
+    >>> groups(frame.with_columns(strict_ias=0.2))
+    ['model', 'domain']
+    """
+    names: list[str] = []
+    for name, kind in frame.schema.items():
+        is_number = kind.is_float() and "panel" not in frame.columns
+        if name in _AFTER_GROUPS or is_number:
+            break
+        names.append(name)
+    return names
+
+
+def part(frame: pl.DataFrame, metric: str, name: str) -> str | None:
+    """The column that holds one part of a metric, such as its `low`; None when there is none.
+
+    `<metric>_<part>` where any such column exists; else the bare part (`low`, and `judged` for
+    `n`), as in frames that hold a single metric.
+    """
+    own = f"{metric}_{name}"
+    if own in frame.columns:
+        return own
+    if any(f"{metric}_{other}" in frame.columns for other in PARTS):
+        return None
+    bare = _STANDS_FOR.get(name, name) if name not in frame.columns else name
+    return bare if bare in frame.columns else None
+
+
+def points(frame: pl.DataFrame, metric: str, *, place: str = "the frame") -> pl.DataFrame:
+    """One row per row of `frame`, in its order: key, label, model, value and the parts of `metric`.
+
+    What is absent is null, and so is NaN. An unknown metric raises `UnknownColumn`.
+
+    >>> frame = pl.DataFrame({"model": ["a"], "strict_ias": [0.2], "strict_ias_n": [5]})
+    >>> points(frame, "strict_ias").select("label", "value", "n", "low").row(0)
+    ('a', 0.2, 5, None)
+    """
+    if metric not in frame.columns:
+        raise UnknownColumn(place, metric, frame.columns)
+    by = groups(frame)
+    shown = [*by, "panel"] if _differ(frame, "panel") and "panel" not in by else by
+    keys = [tuple(str(value) for value in row) for row in frame.select(by).rows()] if by else []
+    labels = [
+        " · ".join(value_label(name, value) for name, value in zip(shown, row, strict=True))
+        for row in (frame.select(shown).rows() if shown else [()] * frame.height)
+    ]
+    numbers = {"value": metric} | {name: part(frame, metric, name) for name in PARTS}
+    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(numbers, pl.Float64)
+    kinds |= {"n": pl.Int64, "planned": pl.Int64, "interval": pl.String}
+    return pl.DataFrame(
+        {
+            "key": pl.Series(
+                ["\x1f".join(key) for key in keys] or [""] * frame.height, dtype=pl.String
+            ),
+            "label": pl.Series([text or "all responses" for text in labels], dtype=pl.String),
+            "model": frame["model"].cast(pl.String)
+            if "model" in frame.columns
+            else pl.repeat(None, frame.height, dtype=pl.String, eager=True),
+        }
+        | {
+            name: frame[column].cast(kinds[name])
+            if column
+            else pl.repeat(None, frame.height, dtype=kinds[name], eager=True)
+            for name, column in numbers.items()
+        }
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def origins(frame: pl.DataFrame) -> list[str]:
+    """Where the rows come from, each kind once; empty when the frame does not say."""
+    if "origin" not in frame.columns:
+        return []
+    found = {
+        part.strip() for value in frame["origin"].drop_nulls() for part in str(value).split(",")
+    }
+    return sorted(found - {""})
+
+
+def facts(frame: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """What must stand beside numbers, as short texts: n, missing rows, interval, panel, origin.
+
+    >>> frame = pl.DataFrame({"model": ["a", "b"], "panel": ["rules"] * 2})
+    >>> frame = frame.with_columns(origin=pl.lit("simulated"), strict_ias=pl.Series([0.2, 0.4]),
+    ...     strict_ias_n=pl.Series([20, 25]), strict_ias_planned=pl.lit(25))
+    >>> facts(frame, ["strict_ias"])
+    ['n = 20–25 responses per row', '5 of 50 missing', 'panel: rules', 'simulated: not a result']
+    """
+    read = [points(frame, metric) for metric in metrics if metric in frame.columns]
+    panels = (
+        [str(panel) for panel in frame["panel"].drop_nulls().unique(maintain_order=True)]
+        if ("panel" in frame.columns)
+        else []
+    )
+    origin = [SIMULATED if name == "simulated" else name for name in origins(frame)]
+    texts = [*_n(frame, metrics, read), *_missing(read), *_intervals(read)]
+    if panels:
+        texts.append(("panel: " if len(panels) == 1 else "panels: ") + ", ".join(panels))
+    return [*texts, " and ".join(origin) or "origin not stated"] if frame.height else []
+
+
+def _differ(frame: pl.DataFrame, column: str) -> bool:
+    return column in frame.columns and frame[column].n_unique() > 1
+
+
+def _n(frame: pl.DataFrame, metrics: Sequence[str], read: list[pl.DataFrame]) -> list[str]:
+    counts = [n for table in read for n in table["n"].drop_nulls()]
+    if not counts:
+        return ["n not stated"] if frame.height else []
+    unit = "verdicts" if part(frame, metrics[0], "n") == "judged" else "responses"
+    low, high = min(counts), max(counts)
+    span = f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    return [f"n = {span} {unit}" + (" per row" if frame.height > 1 else "")]
+
+
+def _missing(read: list[pl.DataFrame]) -> list[str]:
+    """Counted for the metric that lacks most: the metrics of a figure share their responses."""
+    worst = None
+    for table in read:
+        known = table.drop_nulls(["n", "planned"])
+        if known.height:
+            planned = int(known["planned"].sum())
+            pair = (max(planned - int(known["n"].sum()), 0), planned)
+            worst = max(worst, pair) if worst else pair
+    if worst is None:
+        return []
+    return [f"{worst[0]:,} of {worst[1]:,} missing" if worst[0] else "none missing"]
+
+
+def _intervals(read: list[pl.DataFrame]) -> list[str]:
+    kinds = sorted({kind for table in read for kind in table["interval"].drop_nulls()})
+    if not kinds and not any(table["low"].drop_nulls().len() for table in read):
+        return []
+    return ["bars: 95 % interval" + (f" ({', '.join(kinds)})" if kinds else "")]

@@ -1,0 +1,106 @@
+"""Figures as images, drawn by a headless browser where there is one, and how notebooks show them.
+
+The browser (through kaleido) starts with the first image, serves all further ones, and goes away
+after a minute without work. It gets no network: neither plotly.js nor MathJax is downloaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import plotly.graph_objects as go
+
+IMAGES = ("svg", "pdf", "png")
+REMEDY = (
+    "no browser to draw them was found: install Chromium or Google Chrome (Debian: apt-get install "
+    "chromium; anywhere: plotly_get_chrome), or set BROWSER_PATH to the program"
+)
+CONFIG = {"typesetMath": False, "displaylogo": False}
+_SCALE = {"png": 4.0}  # 1920 pixels wide: 570 dots per inch in print, the width of a slide
+_TIMEOUT, _IDLE = 90, 60  # seconds
+
+
+class NoImages(RuntimeError):
+    """This machine cannot draw images now; the message says why and what helps."""
+
+
+class _Browser:
+    """One headless browser on an event loop of its own, so that it works inside any other loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._kaleido: Any = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    def images(self, figure: dict[str, Any], options: Sequence[dict[str, Any]]) -> list[bytes]:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, daemon=True).start()
+                atexit.register(self.close)
+            work = asyncio.run_coroutine_threadsafe(self._draw(figure, options), self._loop)
+            return self._result(work)
+
+    def close(self) -> None:
+        if self._loop is not None:
+            closing = asyncio.run_coroutine_threadsafe(self._shut(), self._loop)
+            with contextlib.suppress(Exception):
+                closing.result(10)
+
+    def _result(self, work: Future[list[bytes]]) -> list[bytes]:
+        try:
+            return work.result(_TIMEOUT)
+        except BaseException:
+            work.cancel()
+            self.close()
+            raise
+
+    async def _draw(self, figure: dict[str, Any], options: Sequence[dict[str, Any]]) -> list[bytes]:
+        from kaleido import Kaleido  # type: ignore[import-untyped]
+
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._kaleido is None:
+            browser = Kaleido(n=1, mathjax=False, timeout=_TIMEOUT)
+            await browser.open()
+            self._kaleido = browser
+        drawn = [await self._kaleido.calc_fig(figure, opts=option) for option in options]
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(_IDLE, lambda: loop.create_task(self._shut()))
+        return drawn
+
+    async def _shut(self) -> None:
+        browser, self._kaleido = self._kaleido, None
+        if browser is not None:
+            with contextlib.suppress(Exception):
+                await browser.close()
+
+
+_BROWSER = _Browser()
+
+
+def images(
+    figure: go.Figure, formats: Sequence[str], *, scale: float | None = None
+) -> dict[str, bytes]:
+    """The figure in each of the formats svg, pdf, png; `NoImages` where no browser can draw it.
+
+    A png has 4 pixels for each pixel of the layout unless `scale` says otherwise.
+    """
+    drawing = figure.to_plotly_json()
+    size = {"width": figure.layout.width or 700, "height": figure.layout.height or 500}
+    options = [
+        {**size, "format": name, "scale": scale or _SCALE.get(name, 1.0)} for name in formats
+    ]
+    try:
+        return dict(zip(formats, _BROWSER.images(drawing, options), strict=True))
+    except Exception as problem:
+        if type(problem).__name__ == "ChromeNotFoundError":
+            raise NoImages(REMEDY) from None
+        raise NoImages(f"the browser failed ({type(problem).__name__}: {problem})") from problem
