@@ -26,8 +26,8 @@ _FUNCTIONS = {
     "judge": "judging.judge",
     "scores": "metrics",
     "constraint_scores": "metrics",
-    "paired": "metrics",
-    "independence": "metrics",
+    "paired": "comparisons",
+    "independence": "comparisons",
 }
 _MODULES = ("errors", "figures", "metrics", "paper", "store", "tables", "taxonomy")
 

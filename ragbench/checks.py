@@ -1,4 +1,4 @@
-"""What a study still lacks and whether it is sound: pending work, the ledger, integrity, its hash."""
+"""What a study still lacks and whether it is sound: pending work, ledger, integrity, hash."""
 
 from __future__ import annotations
 
@@ -147,7 +147,11 @@ def _targets(criterion: str, target: str, is_rule: bool) -> str:
             f"WHERE c.rule {checked}"
         )
     if target == "claim":
-        own = "c.response_id = s.response_id" if criterion == "faithfulness" else "c.kind <> 'response'"
+        own = (
+            "c.response_id = s.response_id"
+            if criterion == "faithfulness"
+            else "c.kind <> 'response'"
+        )
         return (
             f"SELECT {columns}, c.claim_id AS target_id FROM s "
             f"JOIN claims AS c ON c.instance_id = s.instance_id AND {own}"
@@ -182,11 +186,16 @@ def ledger(
         values.append(panel_name(cursor, panel))
         is_judged, has_error = "s.is_judged", "s.has_error"
     select = "".join(f'{_COLUMNS[name]} AS "{name}", ' for name in names)
+    counts = (
+        f"SELECT {select} count(*) AS _planned, "
+        f"count(*) FILTER (WHERE s.is_answered) AS _answered, "
+        f"count(*) FILTER (WHERE {is_judged}) AS _judged, "
+        f"count(*) FILTER (WHERE {has_error}) AS _errors FROM {source} GROUP BY ALL"
+    )
+    listed = "".join(f'"{name}", ' for name in names)
     return cursor.sql(
-        f"SELECT {select} count(*) AS planned, count(*) FILTER (WHERE s.is_answered) AS answered, "
-        f"count(*) FILTER (WHERE {is_judged}) AS judged, "
-        f"count(*) FILTER (WHERE {has_error}) AS errors, planned - judged - errors AS pending "
-        f"FROM {source} GROUP BY ALL ORDER BY ALL",
+        f"SELECT {listed} _planned AS planned, _answered AS answered, _judged AS judged, "
+        f"_errors AS errors, _planned - _judged - _errors AS pending FROM ({counts}) ORDER BY ALL",
         params=values,
     ).pl()
 
@@ -232,8 +241,9 @@ def _questions() -> list[tuple[str, str, str]]:
             (
                 relation,
                 f"{column} is not in {target}",
-                f'SELECT DISTINCT "{column}"::VARCHAR AS example FROM {relation} AS t '
-                f'ANTI JOIN {target} AS o ON o."{name}" = t."{column}" WHERE "{column}" IS NOT NULL',
+                f'SELECT DISTINCT t."{column}"::VARCHAR AS example FROM {relation} AS t '
+                f'ANTI JOIN {target} AS o ON o."{name}" = t."{column}" '
+                f'WHERE t."{column}" IS NOT NULL',
             )
         )
     questions += [

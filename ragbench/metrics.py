@@ -96,7 +96,7 @@ def scores(
     cursor = con.cursor()
     names = grouping(by, RESPONSE_COLUMNS, "scores")
     condition, values = _scope(cursor, names, where, panel, RESPONSE_COLUMNS, "scores")
-    criteria = _criteria(cursor)
+    criteria = criteria_of(cursor)
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
     select = _select(names, RESPONSE_COLUMNS)
     models = "LEFT JOIN models AS m ON m.model = s.model"
@@ -179,7 +179,9 @@ _CONSTRAINT_METRICS = (
     ),
 )
 
-_WHO = "string_agg(DISTINCT s.panel, '; ') AS _panel, string_agg(DISTINCT s.origin, ', ') AS origin,"
+_WHO = (
+    "string_agg(DISTINCT s.panel, '; ') AS _panel, string_agg(DISTINCT s.origin, ', ') AS origin,"
+)
 
 
 class _Criterion(NamedTuple):
@@ -187,7 +189,7 @@ class _Criterion(NamedTuple):
     range: tuple[float, float]
 
 
-def _criteria(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
+def criteria_of(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
     """The metrics of `criterion_summary`: the paper's, then the study's own in order of name."""
     rows = cursor.execute(
         "SELECT criterion, lowest, highest, criterion IN (SELECT metric FROM criterion_summary "
@@ -299,11 +301,34 @@ def _widen(
             series = [getattr(d, detail) for d in found[name]]
             columns.append(pl.Series(f"{name}_{detail}", series, dtype))
     ledger = ledger.with_columns(
-        origin=pl.col("origin").map_elements(_merged, return_dtype=pl.String)
+        origin=pl.col("origin").map_elements(merged, return_dtype=pl.String)
     ).rename({"_panel": "panel"} if "panel" not in names else {})
     return ledger.drop("_panel", strict=False).with_columns(columns)
 
 
-def _merged(origins: str) -> str:
+def merged(origins: str) -> str:
     """Distinct origins in a fixed order, from a list that may name one twice."""
     return ", ".join(sorted(set(origins.split(", "))))
+
+
+def tidy(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame`, as `scores` or `constraint_scores` give it, with one row per group and metric.
+
+    Columns: the group's, `metric`, `value`, `n`, `planned`, `low`, `high`, `lowest`, `highest`,
+    `interval`, `panel`, `origin`. Metrics that apply nowhere in the frame are left out.
+    """
+    ends = [name.removesuffix("_interval") for name in frame.columns if name.endswith("_interval")]
+    names = frame.columns[: frame.columns.index("planned")]
+    groups = [name for name in names if name not in ("panel", "origin")]
+    parts = [
+        frame.select(
+            *groups,
+            pl.lit(metric).alias("metric"),
+            pl.col(metric).alias("value"),
+            *(pl.col(f"{metric}_{detail}").alias(detail) for detail in intervals.DETAILS),
+            *(name for name in ("panel", "origin") if name in names),
+        )
+        for metric in ends
+        if frame[f"{metric}_planned"].sum()
+    ]
+    return pl.concat(parts) if parts else frame.select(*groups).clear()

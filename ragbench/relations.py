@@ -154,6 +154,14 @@ def journal_schema(relation: str) -> dict[str, pl.DataType | type[pl.DataType]]:
     }
 
 
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def order(relation: str) -> int:
+    return list(KEYS).index(relation) if relation in KEYS else len(KEYS)
+
+
 def response_key(row: Mapping[str, Any]) -> str:
     """`instance/model/setting/trial`, the key of a response."""
     return f"{row['instance_id']}/{row['model']}/{row['setting']}/{row['trial']}"
