@@ -23,13 +23,15 @@ _FUNCTIONS = {
     "check": "checks",
     "ledger": "checks",
     "load": "importers",
+    "export": "exports",
+    "load_folder": "exports",
     "judge": "judging.judge",
     "scores": "metrics",
     "constraint_scores": "metrics",
     "paired": "comparisons",
     "independence": "comparisons",
 }
-_MODULES = ("errors", "figures", "metrics", "paper", "store", "tables", "taxonomy")
+_MODULES = ("errors", "figures", "metrics", "output", "paper", "stats", "store", "tables", "taxonomy")
 
 __all__ = sorted([*_FUNCTIONS, *_MODULES, "__version__"])
 

@@ -161,6 +161,39 @@ def _targets(criterion: str, target: str, is_rule: bool) -> str:
     return f"SELECT {columns}, s.response_id AS target_id FROM s {scope}"
 
 
+def outstanding(con: duckdb.DuckDBPyConnection, where: Where = None) -> pl.DataFrame:
+    """What is left to do, counted: columns step, model, judge, criterion, pending, errors.
+
+    Answers that earlier runs wanted, and verdicts of every rule set and LLM that the study knows.
+    `errors` are rows that are there but hold an error; `retry_errors` asks for them again.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    judges = cursor.execute(
+        "SELECT judge FROM judges WHERE kind <> 'human' ORDER BY ALL"
+    ).fetchall()
+    kinds: list[tuple[str, dict[str, Any]]] = [("answer", {})]
+    kinds += [("judge", {"judge": row[0]}) for row in judges]
+    parts = []
+    for step, who in kinds:
+        new = pending(con, step, where=where, **who)
+        again = pending(con, step, where=where, retry_errors=True, **who)
+        columns = ["model"] if step == "answer" else ["judge", "criterion"]
+        counts = (
+            again.join(new.with_columns(is_new=True), on=new.columns, how="left")
+            .group_by(columns)
+            .agg(
+                pending=pl.col("is_new").count().cast(pl.Int64),
+                errors=pl.col("is_new").null_count().cast(pl.Int64),
+            )
+        )
+        parts.append(counts.select(pl.lit(step).alias("step"), pl.all()))
+    names = ("step", "model", "judge", "criterion", "pending", "errors")
+    frame = pl.concat(parts, how="diagonal")
+    empty = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
+    return frame.with_columns(empty).select(names).sort("step", "model", "judge", "criterion")
+
+
 def ledger(
     con: duckdb.DuckDBPyConnection,
     by: By = ("model", "context_mode"),

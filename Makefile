@@ -1,0 +1,44 @@
+# Each target sets itself up in .venv: a machine needs only Python 3.11-3.13 and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+# Bytecode is compiled once, at installation: without it every process compiles every import.
+export UV_COMPILE_BYTECODE := 1
+export JUPYTER_PLATFORM_DIRS := 1
+
+.PHONY: setup rebuild test lab bench lint lock clean
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+rebuild: $(READY)  ## the shipped study, its figures and tables, and the notebooks
+	$(BIN)/ragbench rebuild all --shipped
+
+test: $(READY)  ## lint, types, tests, notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+lab: $(READY) data/recorded.duckdb  ## JupyterLab on the tour
+	$(BIN)/jupyter lab notebooks/00_tour.ipynb
+
+data/recorded.duckdb: $(READY) $(wildcard data/recorded/*.parquet)
+	$(BIN)/ragbench rebuild study --shipped
+
+bench: $(READY)  ## speed claims, each beside a peer or a limit
+	$(BIN)/python bench/store.py
+	$(BIN)/python bench/rules.py
+
+lock:  ## resolve pyproject.toml again; hashes, no index addresses
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+
+clean:
+	rm -rf .venv figures/out data/*.duckdb*

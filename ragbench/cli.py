@@ -1,0 +1,260 @@
+"""The commands: each a few lines over one public function.
+
+Exit codes: 0 done; 1 an error, said in one line; 2 wrong usage; 3 done, but something was left out
+or is wrong and was listed; 130 stopped by Ctrl-C (what was finished is stored).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from ragbench.errors import RagbenchError
+
+app = typer.Typer(
+    help="Measure whether answers obey all their instructions: one row per verdict.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Study = Annotated[Path, typer.Argument(help="The study file (made when absent by `import`).")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="column=value; again for more, or a|b for any of."),
+]
+Panel = Annotated[str | None, typer.Option(help="Judge or panel; the study's primary one.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+
+
+@app.command("import")
+def import_(
+    study: Study,
+    source: Annotated[Path, typer.Argument(help="File to bring in.")],
+    kind: Annotated[
+        str | None,
+        typer.Option(help="verdicts, responses, constraints, inspect, lm_eval, promptfoo."),
+    ] = None,
+    map: Annotated[str, typer.Option(help="our column=theirs, comma between.")] = "",
+    dry_run: Annotated[bool, typer.Option(help="Show the report and store nothing.")] = False,
+    origin: Annotated[str, typer.Option(help="measured, recorded or simulated.")] = "measured",
+    csv: Csv = False,
+) -> None:
+    """Bring verdicts, responses or constraints in from a file.
+
+    ragbench import my.duckdb verdicts.csv --map model=llm,score=passed --dry-run
+    """
+    from ragbench.importers import load
+
+    report = load(study, source, kind=kind, map=_pairs(map) or None, dry_run=dry_run, origin=origin)
+    _show(report, csv)
+    _exit(3 if report["problem"].is_not_null().any() else 0)
+
+
+@app.command()
+def scores(
+    study: Study,
+    by: Annotated[str, typer.Option(help="Columns to group by, comma between.")] = "model",
+    where: Where = None,
+    panel: Panel = None,
+    metrics: Annotated[str, typer.Option(help="Only these metrics, comma between.")] = "",
+    csv: Csv = False,
+) -> None:
+    """Every metric with its n, interval and bounds (proportions are 0-1).
+
+    ragbench scores my.duckdb --by model,domain --where context_mode=gap --metrics strict_ias
+    """
+    from ragbench import metrics as m
+    from ragbench.store import connect
+
+    frame = m.scores(
+        connect(study), _names(by), _where(where), panel, metrics=_names(metrics) or None
+    )
+    _show(m.tidy(frame), csv)
+
+
+@app.command()
+def pending(
+    study: Study,
+    where: Where = None,
+    csv: Csv = False,
+) -> None:
+    """What is left to answer and to judge, by model and judge.
+
+    ragbench pending my.duckdb --where domain=Legal
+    """
+    from ragbench.checks import outstanding
+    from ragbench.store import connect
+
+    _show(outstanding(connect(study), _where(where)), csv)
+
+
+@app.command()
+def check(study: Study, panel: Panel = None, csv: Csv = False) -> None:
+    """Integrity of the study, and where its responses are: planned, answered, judged, errors.
+
+    ragbench check my.duckdb
+    """
+    from ragbench.checks import check as problems
+    from ragbench.checks import ledger
+    from ragbench.store import connect
+
+    con = connect(study)
+    found = problems(con)
+    _show(ledger(con, panel=panel), csv)
+    print("sound: no problem found" if found.is_empty() else "")
+    if not found.is_empty():
+        _show(found, csv)
+        _exit(3)
+
+
+@app.command()
+def judge(
+    study: Study,
+    judge: Annotated[str, typer.Option(help="Who judges.")] = "rules",
+    where: Where = None,
+    retry_errors: Annotated[bool, typer.Option(help="Ask again where there is an error.")] = False,
+) -> None:
+    """Judge what is not judged yet; stop it at any moment and call it again.
+
+    ragbench judge my.duckdb --where model=my-model
+    """
+    from ragbench.judging.judge import judge as run
+
+    report = run(study, judge, where=_where(where), retry_errors=retry_errors)
+    _show(report, False)
+    _exit(3 if report["errors"].sum() else 0)
+
+
+@app.command()
+def export(
+    study: Study,
+    folder: Annotated[Path, typer.Argument(help="Folder for one file per relation.")],
+    relations: Annotated[str, typer.Option(help="Only these, comma between.")] = "",
+    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+) -> None:
+    """Write relations as Parquet, or as CSV in which no text acts as a formula.
+
+    ragbench export my.duckdb out --format csv --relations judgments,evidence
+    """
+    from ragbench.exports import export as write
+    from ragbench.store import connect
+
+    _show(write(connect(study), folder, _names(relations), format=format), False)
+
+
+@app.command()
+def rebuild(
+    artifact: Annotated[str, typer.Argument(help="An artifact, or all, or study.")] = "all",
+    study: Annotated[Path | None, typer.Option(help="Your study; else the shipped one.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for pictures and numbers.")] = Path(
+        "figures/out"
+    ),
+    formats: Annotated[str, typer.Option(help="html, svg, pdf, png; comma between.")] = "html",
+) -> None:
+    """Make artifacts from rows; what has not changed is left alone.
+
+    ragbench rebuild gap --study my.duckdb --formats html,svg
+    """
+    from ragbench import paper
+
+    file = study or paper.shipped()
+    if artifact == "study":
+        print(file)
+        return
+    names = () if artifact == "all" else _names(artifact)
+    report = paper.rebuild_all(file, out / file.stem, names, formats=_names(formats))
+    _show(report, False)
+    _exit(3 if report["status"].str.starts_with("not").any() else 0)
+
+
+COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild")
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = {}
+    for part in _names(text):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise RagbenchError(f"--map {part!r} has no '='; write our column=theirs.")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _where(options: list[str] | None) -> dict[str, Any]:
+    """`--where` options as a mapping; true, false and whole numbers are read as such."""
+    where: dict[str, Any] = {}
+    for option in options or ():
+        name, equals, text = option.partition("=")
+        if not equals:
+            raise RagbenchError(f"--where {option!r} has no '='; write column=value.")
+        where[name.strip()] = [_value(name.strip(), part) for part in text.split("|")]
+    return where
+
+
+def _value(name: str, text: str) -> Any:
+    if name in ("is_augmented", "is_open"):
+        return {"true": True, "false": False}.get(text.lower())
+    if name == "trial":
+        return int(text) if text.isdigit() else -1
+    return text
+
+
+def _show(frame: pl.DataFrame, csv: bool) -> None:
+    """Print a frame: whole, plain characters, no colour, whatever it is printed to."""
+    if csv:
+        from ragbench.output import to_csv
+
+        sys.stdout.write(to_csv(frame).decode("utf-8-sig"))
+        return
+    with pl.Config(
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_formatting="MARKDOWN",
+        tbl_width_chars=10_000,
+        fmt_str_lengths=120,
+        float_precision=3,
+    ):
+        print(frame)
+
+
+def _exit(code: int) -> None:
+    if code:
+        raise typer.Exit(code)
+
+
+def main() -> None:
+    """Run the command line; errors of ragbench are one line on standard error."""
+    import warnings
+
+    warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
+    try:
+        code = app(standalone_mode=False)
+    except RagbenchError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        code = 1
+    except (KeyboardInterrupt, typer.Abort):
+        print("stopped; what was finished is stored. Call again to go on.", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        show = getattr(error, "show", None)  # wrong usage, explained by the library
+        if show is None:
+            raise
+        show()
+        code = getattr(error, "exit_code", 2)
+    sys.exit(code if isinstance(code, int) else 0)
