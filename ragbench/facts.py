@@ -12,7 +12,6 @@ from ragbench.errors import UnknownColumn
 SIMULATED = "simulated: not a result"
 PARTS = ("n", "planned", "low", "high", "lowest", "highest", "interval")
 _AFTER_GROUPS = {"panel", "origin", "planned", "answered", "judged", "errors", "n", "metric"}
-_STANDS_FOR = {"n": "judged"}  # in constraint_scores, where the verdict is the unit
 METRICS = {
     "loose_ias": "Loose IAS",
     "strict_ias": "Strict IAS",
@@ -26,8 +25,8 @@ METRICS = {
     "coverage": "Answer coverage",
     "rejection": "Rejection accuracy",
     "conflict": "Conflict recognition",
-    "score": "Adherence",
-    "triggered_score": "Adherence (triggered)",
+    "adherence": "Adherence",
+    "adherence_triggered": "Adherence (triggered)",
     "independent": "Strict IAS if failures were independent",
 }
 UNITS = {
@@ -37,9 +36,10 @@ UNITS = {
     "loose_rules": "mean share of rule-checked constraints",
     "faithfulness": "mean share of claims",
     "coverage": "mean weighted share of claims",
-    "score": "share of verdicts",
-    "triggered_score": "share of triggered verdicts",
+    "adherence": "share of constraints",
+    "adherence_triggered": "share of triggered constraints",
 }
+_OVER_CONSTRAINTS = {"loose_pooled", "adherence", "adherence_triggered"}  # what their n counts
 _LISTS: dict[str, Iterable[taxonomy.Entry]] = {
     "domain": taxonomy.DOMAINS,
     "context_mode": taxonomy.CONTEXT_MODES,
@@ -64,7 +64,15 @@ def unit(metric: str) -> str:
     >>> unit("strict_ias"), unit("loose_ias")
     ('share of responses', 'mean share of constraints')
     """
-    return UNITS.get(metric, "share of responses" if metric in METRICS else "mean score")
+    return UNITS.get(metric, "share of responses" if is_share(metric) else "mean score")
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is a proportion, so that percent may be shown.
+
+    A criterion of a user's own has a range of its own: it is shown as it is.
+    """
+    return metric in METRICS
 
 
 def value_label(column: str, value: object) -> str:
@@ -98,16 +106,14 @@ def groups(frame: pl.DataFrame) -> list[str]:
 def part(frame: pl.DataFrame, metric: str, name: str) -> str | None:
     """The column that holds one part of a metric, such as its `low`; None when there is none.
 
-    `<metric>_<part>` where any such column exists; else the bare part (`low`, and `judged` for
-    `n`), as in frames that hold a single metric.
+    `<metric>_<part>` where any such column exists; else the bare part, such as `low`, as in frames
+    that hold a single metric.
     """
     own = f"{metric}_{name}"
     if own in frame.columns:
         return own
-    if any(f"{metric}_{other}" in frame.columns for other in PARTS):
-        return None
-    bare = _STANDS_FOR.get(name, name) if name not in frame.columns else name
-    return bare if bare in frame.columns else None
+    has_own = any(f"{metric}_{other}" in frame.columns for other in PARTS)
+    return name if name in frame.columns and not has_own else None
 
 
 def points(frame: pl.DataFrame, metric: str, *, place: str = "the frame") -> pl.DataFrame:
@@ -176,7 +182,7 @@ def facts(frame: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
         else []
     )
     origin = [SIMULATED if name == "simulated" else name for name in origins(frame)]
-    texts = [*_n(frame, metrics, read), *_missing(read), *_intervals(read)]
+    texts = [*_n(metrics, read), *_missing(read), *_intervals(read)]
     if panels:
         texts.append(("panel: " if len(panels) == 1 else "panels: ") + ", ".join(panels))
     return [*texts, " and ".join(origin) or "origin not stated"] if frame.height else []
@@ -186,14 +192,14 @@ def _differ(frame: pl.DataFrame, column: str) -> bool:
     return column in frame.columns and frame[column].n_unique() > 1
 
 
-def _n(frame: pl.DataFrame, metrics: Sequence[str], read: list[pl.DataFrame]) -> list[str]:
+def _n(metrics: Sequence[str], read: list[pl.DataFrame]) -> list[str]:
     counts = [n for table in read for n in table["n"].drop_nulls()]
     if not counts:
-        return ["n not stated"] if frame.height else []
-    unit = "verdicts" if part(frame, metrics[0], "n") == "judged" else "responses"
+        return ["n not stated"]
+    unit = "constraints" if metrics[0] in _OVER_CONSTRAINTS else "responses"
     low, high = min(counts), max(counts)
     span = f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    return [f"n = {span} {unit}" + (" per row" if frame.height > 1 else "")]
+    return [f"n = {span} {unit}" + (" per row" if len(read[0]) > 1 else "")]
 
 
 def _missing(read: list[pl.DataFrame]) -> list[str]:
@@ -211,7 +217,9 @@ def _missing(read: list[pl.DataFrame]) -> list[str]:
 
 
 def _intervals(read: list[pl.DataFrame]) -> list[str]:
-    kinds = sorted({kind for table in read for kind in table["interval"].drop_nulls()})
-    if not kinds and not any(table["low"].drop_nulls().len() for table in read):
+    """How the intervals were made; of rows that have none nothing is said."""
+    if not any(table["low"].drop_nulls().len() for table in read):
         return []
+    found = {kind for table in read for kind in table["interval"].drop_nulls()}
+    kinds = sorted(kind for kind in found if not kind.startswith("none"))
     return ["bars: 95 % interval" + (f" ({', '.join(kinds)})" if kinds else "")]

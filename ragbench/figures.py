@@ -12,14 +12,17 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
-from ragbench import style
+from ragbench import render, style
 from ragbench.errors import UnknownColumn
-from ragbench.facts import SIMULATED, facts, groups, metric_label, points, unit
+from ragbench.facts import SIMULATED, facts, groups, is_share, metric_label, points, unit
 from ragbench.style import COLOURS, PALETTE, colour
 
 __all__ = ["COLOURS", "PALETTE", "colour", "dots", "gap"]
 
+render.use_in_notebooks()
+
 _LABEL_COLUMNS = 22
+_INDEPENDENT = "Strict if failures were independent"
 _LABEL_SIZE, _NOTE_SIZE, _TITLE_SIZE = 13, 12, 16
 Row = dict[str, Any]
 
@@ -49,16 +52,16 @@ def gap(
         return _empty("No rows to draw: the frame of scores is empty.", title)
     pairs = sorted(zip(loose.to_dicts(), strict.to_dicts(), strict=True), key=_narrowness)
     figure = go.Figure([_gap_trace(*pair, place) for place, pair in enumerate(pairs)])
-    legend = "○ Strict: all met   ● Loose: share met"
+    legend = {"ring": "Strict: all met", "dot": "Loose: share met"}
     if independence is not None:
-        legend += "   ◆ Strict if failures were independent"
+        legend["diamond"] = _INDEPENDENT
         figure.add_trace(_diamonds([row for _, row in pairs], _matched(scores, independence)))
     return _laid_out(
         figure,
         [pair[::-1] for pair in pairs],
         title=title,
         axis="share of constraints (loose), of responses (strict)",
-        span=_span([], at_least=(0.0, 1.0)),
+        span=(0.0, 1.0),
         right=("gap,<br>points", [_points_text(_gap(*pair)) for pair in pairs]),
         notes=facts(scores, metrics[::-1]),
         legend=legend,
@@ -90,7 +93,7 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
         [[row] for row in rows],
         title=title,
         axis=unit(metric),
-        span=_span(rows),
+        span=_span(rows) if is_share(metric) else None,
         right=("n", ["–" if row["n"] is None else f"{row['n']:,}" for row in rows]),
         notes=notes,
     )
@@ -131,7 +134,7 @@ def _dot_trace(row: Row, place: int, metric: str) -> go.Scatter:
         mode="markers",
         marker={"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
         error_x=_bars([row], hue),
-        hovertext=_hover({metric_label(metric): row}),
+        hovertext=_hover({metric_label(metric): row}, is_share=is_share(metric)),
         hoverinfo="text",
     )
 
@@ -157,11 +160,11 @@ def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> go.Scatter:
     return go.Scatter(
         x=[row["value"] for _, row in found],
         y=[height for height, _ in found],
-        name="Strict if failures were independent",
+        name=_INDEPENDENT,
         mode="markers",
         marker={"symbol": "diamond", "size": 7, "color": style.QUIET},
         error_x=_bars([row for _, row in found], style.QUIET),
-        hovertext=[_hover({"Strict if failures were independent": row}) for _, row in found],
+        hovertext=[_hover({_INDEPENDENT: row}) for _, row in found],
         hoverinfo="text",
     )
 
@@ -211,28 +214,28 @@ def _why_missing(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _hover(parts: dict[str, Row], gap: float | None = None) -> str:
+def _hover(parts: dict[str, Row], gap: float | None = None, *, is_share: bool = True) -> str:
+    def number(value: float) -> str:
+        return f"{100 * value:.1f} %" if is_share else f"{value:.3g}"
+
     lines = [f"<b>{style.label(next(iter(parts.values()))['label'])}</b>"]
     for what, row in parts.items():
-        value = "no value" if row["value"] is None else f"{100 * row['value']:.1f} %"
+        value = "no value" if row["value"] is None else number(row["value"])
         if row["low"] is not None and row["high"] is not None:
-            value += f" ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
+            value += f" ({number(row['low'])} to {number(row['high'])})"
         n = "" if row["n"] is None else f", n = {row['n']:,}"
         lines.append(f"{style.label(what)} {value}{n}")
     return "<br>".join([*lines, *([f"gap {_points_text(gap)} points"] if gap is not None else [])])
 
 
-def _span(
-    rows: Sequence[Row], *, at_least: tuple[float, float] | None = None
-) -> tuple[float, float]:
-    """The part of the axis to show: all of 0–1 unless the values lie close together."""
+def _span(rows: Sequence[Row]) -> tuple[float, float]:
+    """The part of 0-1 to show: all of it unless the values lie close together."""
     ends = [row[name] for row in rows for name in ("value", "low", "high", "lowest", "highest")]
     known = [end for end in ends if end is not None]
-    if at_least or not known or max(known) - min(known) > 0.5:
-        low, high = at_least or (0.0, 1.0)
-        return (min([low, *known]), max([high, *known]))
+    if not known or max(known) - min(known) > 0.5:
+        return (0.0, 1.0)
     room = 0.04 + 0.1 * (max(known) - min(known))
-    return (max(min(known) - room, min(0.0, *known)), min(max(known) + room, max(1.0, *known)))
+    return (max(0.0, min(known) - room), min(1.0, max(known) + room))
 
 
 def _laid_out(
@@ -241,18 +244,19 @@ def _laid_out(
     *,
     title: str,
     axis: str,
-    span: tuple[float, float],
+    span: tuple[float, float] | None,
     right: tuple[str, Sequence[str]],
     notes: Sequence[str],
-    legend: str = "",
+    legend: dict[str, str] | None = None,
 ) -> go.Figure:
     """The figure in the house style: one line per row, the first on top, a column at the right."""
     lines = [style.joined(parts[0]["label"].split(" · "), _LABEL_COLUMNS, most=3) for parts in rows]
     left = 22 + 7 * max(style.columns(line) for text in lines for line in text)
-    pad = 0.012 * (span[1] - span[0])
-    figure.update_xaxes(range=[span[0] - pad, span[1] + pad], title_text=axis)
-    if span[1] - span[0] > 0.9:
-        figure.update_xaxes(dtick=0.25)
+    figure.update_xaxes(title_text=axis)
+    if span is not None:
+        pad = 0.015 * (span[1] - span[0])
+        figure.update_xaxes(range=[span[0] - pad, span[1] + pad], tickformat=".0%")
+        figure.update_xaxes(dtick=0.25 if span == (0.0, 1.0) else None)
     figure.update_yaxes(
         range=[-len(rows) + 0.4, 0.6],
         tickmode="array",
@@ -264,7 +268,7 @@ def _laid_out(
     for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
         _right_note(figure, text, y=-place, yanchor="middle")
         if why := _why_missing(parts):
-            low = any(row["value"] is not None and row["value"] < sum(span) / 2 for row in parts)
+            low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
             side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
             _note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
     margin = {"l": left, "r": 24 + 7 * max(len(text) for text in (*texts, *header.split("<br>")))}
@@ -279,7 +283,7 @@ def _framed(
     margin: dict[str, int],
     height: float,
     *,
-    legend: str = "",
+    legend: dict[str, str] | None = None,
     header: str = "",
 ) -> go.Figure:
     """Title and legend above, facts below, from the left edge; the size follows the content."""
@@ -295,7 +299,7 @@ def _framed(
         _note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
     if legend:
         above = top - 16 - 21 * len(heading)
-        _note(figure, legend, y=1, yanchor="top", yshift=above, font_color=style.INK, **edge)
+        _add_legend(figure, legend, left=12 - margin["l"], above=above - 8)
     figure.update_layout(
         template=_template(),
         title_text="<br>".join(heading),
@@ -304,6 +308,30 @@ def _framed(
         margin={**margin, "t": top, "b": bottom},
     )
     return figure
+
+
+def _add_legend(figure: go.Figure, legend: dict[str, str], *, left: int, above: int) -> None:
+    """Marks in ink with their meanings: the marks of the rows have the colours of their models."""
+    for mark, text in legend.items():
+        r = 4 if mark == "diamond" else 5
+        x, y = left + r, above
+        outline = {"color": style.QUIET if mark == "diamond" else style.INK, "width": 2}
+        figure.add_shape(
+            type="path" if mark == "diamond" else "circle",
+            path=f"M{x - r},{y} L{x},{y + r} L{x + r},{y} L{x},{y - r} Z" if r == 4 else None,
+            **({} if r == 4 else {"x0": x - r, "x1": x + r, "y0": y - r, "y1": y + r}),
+            xref="paper",
+            yref="paper",
+            xsizemode="pixel",
+            ysizemode="pixel",
+            xanchor=0,
+            yanchor=1,
+            fillcolor="white" if mark == "ring" else outline["color"],
+            line=outline,
+        )
+        look = {"yanchor": "middle", "font_color": style.INK}
+        _note(figure, text, x=0, y=1, xshift=x + r + 6, yshift=y, **look)
+        left += 34 + 6 * style.columns(text)
 
 
 def _note(figure: go.Figure, text: str, **where: Any) -> None:
@@ -337,7 +365,7 @@ def _template() -> go.layout.Template:
         showlegend=False,
         title={**title, "pad": {"l": 12, "t": 12}, "font": {"size": _TITLE_SIZE, "weight": 700}},
         hoverlabel={"bgcolor": "white", "align": "left", "font": small},
-        xaxis={**axis, "tickformat": ".0%", "title": {"font": small, "standoff": 6}},
+        xaxis={**axis, "title": {"font": small, "standoff": 6}},
         yaxis={**axis, "tickfont_size": _LABEL_SIZE},
     )
     return go.layout.Template(layout=layout)

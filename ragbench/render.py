@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import base64
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
+import plotly.io as pio
+from plotly.io.base_renderers import PlotlyRenderer
 
 IMAGES = ("svg", "pdf", "png")
 REMEDY = (
@@ -104,3 +110,34 @@ def images(
         if type(problem).__name__ == "ChromeNotFoundError":
             raise NoImages(REMEDY) from None
         raise NoImages(f"the browser failed ({type(problem).__name__}: {problem})") from problem
+
+
+class _Renderer(PlotlyRenderer):  # type: ignore[misc]
+    """The interactive figure, and beside it the picture of it for readers without plotly."""
+
+    def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, Any]:
+        picture = go.Figure(fig_dict, skip_invalid=True)
+        bundle: dict[str, Any] = super().to_mimebundle(fig_dict)
+        try:
+            png = images(picture, ["png"], scale=2)["png"]
+            bundle["image/png"] = base64.b64encode(png).decode("ascii")
+        except NoImages as problem:
+            _say_once(f"Figures are stored without a still picture: {problem}.")
+        return bundle
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def use_in_notebooks() -> None:
+    """Have notebooks store a PNG beside each interactive figure.
+
+    JupyterLab draws the interactive one, also when a notebook is opened again without a kernel;
+    nbconvert and code forges show the PNG. Done when `ragbench.figures` is imported, unless the
+    reader chose a renderer (`PLOTLY_RENDERER`, `plotly.io.renderers.default`).
+    """
+    pio.renderers["ragbench"] = _Renderer(config=CONFIG)
+    if pio.renderers.default == "plotly_mimetype" and "PLOTLY_RENDERER" not in os.environ:
+        pio.renderers.default = "ragbench"

@@ -15,11 +15,11 @@ INK = "#1F1F1F"
 QUIET = "#5C5C5C"
 GRID = "#E4E4E4"
 ALARM = "#B3261E"
-# The first that a machine has is used. Each draws Chinese and Latin together, or is followed by
-# one that does.
+# The first that a machine has is used, letter by letter. Latin comes first from TrueType fonts: the
+# PDFs that browsers write hold those as such, but Noto CJK as Type 3, which some venues refuse.
 FONT = (
-    "Noto Sans CJK SC, Source Han Sans SC, PingFang SC, Microsoft YaHei, Helvetica Neue, Arial, "
-    "DejaVu Sans, sans-serif"
+    "Liberation Sans, Arimo, Helvetica Neue, Arial, Noto Sans CJK SC, Source Han Sans SC, "
+    "PingFang SC, Microsoft YaHei, DejaVu Sans, sans-serif"
 )
 
 # Sixteen colours of which any two differ by at least 10 (CIEDE2000) for normal vision and for each
