@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ragbench.judging import blocks
 from ragbench.judging import text as measure
 from ragbench.judging.registry import Verdict, rule
+from ragbench.judging.sentences import sentences
 
 __all__ = [
     "bounded",
@@ -58,8 +60,8 @@ _UNITS = {
     "characters_with_punctuation": measure.characters_with_punctuation,
     "words": lambda text: len(measure.words(text)),
     "mixed": lambda text: len(measure.words(text)),
-    "sentences": lambda text: len(measure.sentences(text)),
-    "paragraphs": lambda text: len(measure.paragraphs(text)),
+    "sentences": lambda text: len(sentences(text)),
+    "paragraphs": lambda text: len(blocks.paragraphs(text)),
 }
 
 
@@ -149,7 +151,7 @@ def required_terms(
     case_sensitive: bool = False,
     match: Literal["words", "substring"] = "words",
 ) -> Verdict:
-    """All of the `terms` occur, or `at_least` so many different ones; matching as in forbidden_terms.
+    """All of the `terms` occur, or `at_least` so many of them; matching as in forbidden_terms.
 
     >>> bool(required_terms("我们采用ＡＩ２系统", terms=["AI2"]))
     True
@@ -256,11 +258,11 @@ def fixed_sentence(text: str, *, sentence: str, only: bool = False) -> Verdict:
 
     Width of characters and runs of white space do not matter, letter case and punctuation do.
 
-    >>> bool(fixed_sentence("经核查，现有资料不足，无法回答。", sentence="现有资料不足，无法回答。"))
+    >>> bool(fixed_sentence("经查，资料不足，无法回答。", sentence="资料不足，无法回答。"))
     True
     >>> bool(fixed_sentence("I cannot  answer.", sentence="I cannot answer.", only=True))
     True
-    >>> bool(fixed_sentence("现有资料不足，不能回答。", sentence="现有资料不足，无法回答。"))
+    >>> bool(fixed_sentence("资料不足，不能回答。", sentence="资料不足，无法回答。"))
     False
     >>> bool(fixed_sentence("Sorry. I cannot answer.", sentence="I cannot answer.", only=True))
     False
@@ -272,8 +274,8 @@ def fixed_sentence(text: str, *, sentence: str, only: bool = False) -> Verdict:
     return Verdict(bool(places), f"found at character {places[0]}" if places else "not found")
 
 
-# Words that leave no room for doubt. 一定 and 绝对 also have harmless uses (一定程度, 绝对值), so the
-# default list names the harmful ones by what follows.
+# Words that leave no room for doubt. 一定 and 绝对 also have harmless uses (一定程度, 绝对值),
+# so the default list names the harmful ones by what follows.
 _OVER_CERTAIN = (
     r"毫无疑问|毋庸置疑|无可置疑|不容置疑|毫无疑义|无疑|百分之百|万无一失|板上钉钉|绝无可能|绝不可能"
     r"|必然(?!性)|必定|势必|铁定|注定|肯定(?=[会能是要可将有在得没不无，。！])|绝对(?![值压温湿误地路多])"

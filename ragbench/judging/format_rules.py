@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ragbench.judging import blocks
 from ragbench.judging import text as measure
 from ragbench.judging.content_rules import bounded, no_blank, some_bound
+from ragbench.judging.emoji import emoji
 from ragbench.judging.registry import Verdict, rule
 
 __all__ = [
@@ -23,7 +25,7 @@ __all__ = [
 ]
 
 
-def _outermost(items: list[measure.Item]) -> list[measure.Item]:
+def _outermost(items: list[blocks.Item]) -> list[blocks.Item]:
     """Return the items that are not indented deeper than the shallowest one."""
     least = min((item.indent for item in items), default=0)
     return [item for item in items if item.indent < least + 2]
@@ -46,7 +48,7 @@ def numbered_list(
     >>> bool(numbered_list("3.5倍以上\\n2024.10.28 发布"))
     False
     """
-    items = measure.numbered_items(text)
+    items = blocks.numbered_items(text)
     items = items if nested else _outermost(items)
     return bounded(len(items), "numbered items", at_least, at_most)
 
@@ -68,7 +70,7 @@ def bullet_list(
     >>> bool(bullet_list("- 甲\\n- 乙\\n  - 丙", at_most=2))
     False
     """
-    items = measure.bullet_items(text)
+    items = blocks.bullet_items(text)
     items = items if nested else _outermost(items)
     return bounded(len(items), "bullets", at_least, at_most)
 
@@ -95,7 +97,7 @@ def headings(
     >>> bool(headings("## Risk\\n## Scope", titles=["Scope", "Risk"]))
     False
     """
-    found = [head for head in measure.headings(text) if level in (None, head.level)]
+    found = [head for head in blocks.headings(text) if level in (None, head.level)]
     if titles:
         missing = _first_missing([head.text for head in found], titles)
         if missing is not None:
@@ -142,10 +144,10 @@ def sections(
     >>> bool(sections("第一部分 背景\\n第二部分 建议", at_least=3))
     False
     """
-    given = measure.lines(text)
+    given = blocks.lines(text)
     if marker is not None:
         return bounded(len(_marked(given, marker)), f"sections {marker!r}", at_least, at_most)
-    levels = [head.level for head in measure.headings(text)]
+    levels = [head.level for head in blocks.headings(text)]
     repeated = [levels.count(level) for level in sorted(set(levels)) if levels.count(level) > 1]
     parts = sum(_PART.match(line) is not None for line in given)
     numbered = sum(_CHINESE_NUMBER.match(line) is not None for line in given)
@@ -170,7 +172,7 @@ def _cells(line: str) -> list[str]:
 
 def _tables(text: str) -> Iterator[list[list[str]]]:
     """Yield each table as its header and rows: a line of cells, a line of dashes, rows."""
-    given = measure.lines(text)
+    given = blocks.lines(text)
     place = 0
     while place + 1 < len(given):
         header, dashes = given[place], given[place + 1]
@@ -217,7 +219,7 @@ def markdown_table(
     count = sum(
         len(table) - 1 >= rows_at_least
         and columns in (None, len(table[0]))
-        and wanted <= {measure.plain(measure.fold(cell)).lower() for cell in table[0]}
+        and wanted <= {blocks.plain(measure.fold(cell)).lower() for cell in table[0]}
         for table in _tables(text)
     )
     return bounded(count, "tables of this form", at_least, at_most)
@@ -267,13 +269,13 @@ def json_object(text: str, *, keys: list[str] | None = None, only: bool = False)
     False
     """
     bare = text.strip().removeprefix("\ufeff").strip()
-    blocks = measure.fenced(bare)
+    code = blocks.fenced(bare)
     # One block and no line outside it, its closing fence included.
-    in_fence = len(blocks) == 1 and bare.count("\n") - blocks[0].count("\n") == 2
+    in_fence = len(code) == 1 and bare.count("\n") - code[0].count("\n") == 2
     if in_fence and has_words_outside(bare):
         in_fence = False
     try:
-        value = parse_json(blocks[0] if in_fence else bare)
+        value = parse_json(code[0] if in_fence else bare)
     except ValueError as error:
         return Verdict(False, f"not JSON: {str(error)[:80]}")
     return _keys_found(value, keys or [], only, "fence" if in_fence else "whole text")
@@ -281,7 +283,7 @@ def json_object(text: str, *, keys: list[str] | None = None, only: bool = False)
 
 def has_words_outside(text: str) -> bool:
     """Return whether anything visible stands outside the fenced code blocks."""
-    return any(line.strip() for line in measure.lines(text))
+    return any(line.strip() for line in blocks.lines(text))
 
 
 @rule
@@ -315,7 +317,7 @@ def json_object_lenient(text: str, *, keys: list[str] | None = None, only: bool 
 
 def _candidates(text: str) -> Iterator[str]:
     """Yield the fenced blocks, then the stretches of balanced braces, from the left."""
-    yield from measure.fenced(text)
+    yield from blocks.fenced(text)
     yield from _balanced(text, _BRACES_AND_STRINGS)
     # Where a lone quote mark in the prose hides the braces, quotes are taken for plain characters.
     yield from _balanced(text, _BRACES)
@@ -354,5 +356,5 @@ def no_emoji(text: str) -> Verdict:
     >>> bool(no_emoji("Warning ⚠️ hot"))
     False
     """
-    found = measure.emoji(text)
+    found = emoji(text)
     return Verdict(not found, f"{len(found)} emoji" + (f", first {found[0]!r}" if found else ""))

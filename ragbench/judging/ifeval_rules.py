@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from ragbench.judging import blocks
 from ragbench.judging import text as measure
 from ragbench.judging.content_rules import no_blank
 from ragbench.judging.format_rules import parse_json
 from ragbench.judging.protocol_rules import known_language, language_verdict
 from ragbench.judging.registry import Predicate, Verdict, rule
+from ragbench.judging.sentences import sentences
 
 __all__ = ["IFEVAL"]
 
@@ -129,13 +131,14 @@ def keywords_letter_frequency(
 ) -> Verdict:
     """The letter, or any one mark, occurs fewer than or at least so many times, in either case.
 
-    >>> bool(keywords_letter_frequency("Hip!", letter="!", let_frequency=1, let_relation="at least"))
+    >>> L = keywords_letter_frequency
+    >>> bool(L("Hip!", letter="!", let_frequency=1, let_relation="at least"))
     True
-    >>> bool(keywords_letter_frequency("好！", letter="!", let_frequency=1, let_relation="at least"))
+    >>> bool(L("好！", letter="!", let_frequency=1, let_relation="at least"))
     True
-    >>> bool(keywords_letter_frequency("Noon", letter="n", let_frequency=2, let_relation="less than"))
+    >>> bool(L("Noon", letter="n", let_frequency=2, let_relation="less than"))
     False
-    >>> bool(keywords_letter_frequency("中文", letter="a", let_frequency=1, let_relation="at least"))
+    >>> bool(L("中文", letter="a", let_frequency=1, let_relation="at least"))
     False
     """
     wanted = measure.fold(letter.strip()).lower()
@@ -203,13 +206,26 @@ def _english(text: str, has_case: Callable[[str], bool], what: str) -> Verdict:
     return Verdict(verdict.passed, f"all {what}; {verdict.reason}", verdict.degenerate)
 
 
+# Words by the spaces and marks around them: U.S., AND/OR and 24-HOUR are one each.
+_CHUNK = re.compile(
+    rf"[^\s,;!?()\[\]{{}}\"“”…—<>&@#$%*|，。！？、；：「」『』《》（）【】{measure.UNSPACED}]+"
+)
+_CONTRACTED = re.compile(r"(?:['’](?:s|m|d|ll|re|ve)|n['’]t)$", re.IGNORECASE)
+
+
+def _is_capital(chunk: str) -> bool:
+    """Return whether a word is in capitals, a contracted ending such as 'm or 's aside."""
+    return chunk.isupper() or _CONTRACTED.sub("", chunk.rstrip(".:-_'’/")).isupper()
+
+
 @_ifeval("change_case:capital_word_frequency")
 def capital_word_frequency(
     text: str, *, capital_frequency: int, capital_relation: Relation
 ) -> Verdict:
     """Fewer than, or at least, so many words are written in capitals alone.
 
-    A hyphenated word is one, and so are U.S. and COVID-19; I and A count.
+    Hyphens, points and slashes do not part a word: U.S., COVID-19 and AND/OR are one each. I and A
+    count, and so does the I of I'm.
 
     >>> W = capital_word_frequency
     >>> bool(W("STOP at the U.S. border", capital_frequency=2, capital_relation="at least"))
@@ -221,8 +237,7 @@ def capital_word_frequency(
     >>> bool(W("没有大写", capital_frequency=1, capital_relation="at least"))
     False
     """
-    words = measure.words(text)
-    capital = sum(map(str.isupper, words))
+    capital = sum(map(_is_capital, _CHUNK.findall(text)))
     verdict = _related(capital, "capital words", capital_relation, capital_frequency)
     everything = capital_relation == "at least" and text.isupper()
     return Verdict(verdict.passed, verdict.reason, verdict.passed and everything)
@@ -262,7 +277,7 @@ def number_sentences(text: str, *, num_sentences: int, relation: Relation) -> Ve
     >>> bool(number_sentences("一。二。", num_sentences=2, relation="less than"))
     False
     """
-    return _related(len(measure.sentences(text)), "sentences", relation, num_sentences)
+    return _related(len(sentences(text)), "sentences", relation, num_sentences)
 
 
 _BOLD_ITALIC = re.compile(r"\*\*\*(?=[^\s*])[^*\n]{1,400}(?<=[^\s*])\*\*\*")
@@ -285,14 +300,9 @@ def number_paragraphs(text: str, *, num_paragraphs: int) -> Verdict:
     False
     """
     parts = _BOLD_ITALIC.sub("x", text).split("***")
-    inner = parts[1:-1]
-    if any(not part.strip() for part in inner):
+    if any(not part.strip() for part in parts[1:-1]):
         return Verdict(False, "an empty paragraph between two dividers")
-    count = len(inner) + sum(
-        bool(part.strip()) for part in {0: parts[0], len(parts): parts[-1]}.values()
-    )
-    if len(parts) == 1:
-        count = 1
+    count = sum(bool(part.strip()) for part in parts)
     return Verdict(count == num_paragraphs, f"{count} paragraphs, {num_paragraphs} asked")
 
 
@@ -312,13 +322,14 @@ def nth_paragraph_first_word(
     Paragraphs are counted without empty ones. Letter case, marks around the first word and
     quotes do not matter.
 
-    >>> bool(nth_paragraph_first_word("A.\\n\\nBut b.", num_paragraphs=2, nth_paragraph=2, first_word="but"))
+    >>> N = nth_paragraph_first_word
+    >>> bool(N("A.\\n\\nBut b.", num_paragraphs=2, nth_paragraph=2, first_word="but"))
     True
-    >>> bool(nth_paragraph_first_word("首先，甲。\\n\\n其次，乙。", num_paragraphs=2, nth_paragraph=2, first_word="其次"))
+    >>> bool(N("首先，甲。\\n\\n其次，乙。", num_paragraphs=2, nth_paragraph=2, first_word="其次"))
     True
-    >>> bool(nth_paragraph_first_word("A.\\n\\nButter.", num_paragraphs=2, nth_paragraph=2, first_word="but"))
+    >>> bool(N("A.\\n\\nButter.", num_paragraphs=2, nth_paragraph=2, first_word="but"))
     False
-    >>> bool(nth_paragraph_first_word("首先，甲。\\n其次，乙。", num_paragraphs=2, nth_paragraph=2, first_word="其次"))
+    >>> bool(N("首先，甲。\\n其次，乙。", num_paragraphs=2, nth_paragraph=2, first_word="其次"))
     False
     """
     parts = [part.strip() for part in text.split("\n\n") if part.strip()]
@@ -400,7 +411,7 @@ def number_bullet_lists(text: str, *, num_bullets: int) -> Verdict:
     >>> bool(number_bullet_lists("- 甲\\n-5度\\n- 乙", num_bullets=3))
     False
     """
-    count = sum(item.marker in "*-" for item in measure.bullet_items(text))
+    count = sum(item.marker in "*-" for item in blocks.bullet_items(text))
     return Verdict(count == num_bullets, f"{count} bullets, {num_bullets} asked")
 
 

@@ -1,15 +1,18 @@
 """Rules about how knowledge is reported: conclusion first, citations, quotations, language."""
 
+# ruff: noqa: SIM905  (word lists read better as words than as quoted words)
 from __future__ import annotations
 
 import re
 from typing import Literal
 
 from ragbench.errors import BadConstraint
+from ragbench.judging import blocks
 from ragbench.judging import language as detection
 from ragbench.judging import text as measure
 from ragbench.judging.content_rules import bounded, no_blank
 from ragbench.judging.registry import Verdict, rule
+from ragbench.judging.sentences import sentences
 
 __all__ = ["conclusion_first", "language", "quotes_from_context", "statute_citation"]
 
@@ -40,9 +43,9 @@ def conclusion_first(
     False
     """
     opening = next((line for line in text.splitlines() if measure.has_content(line)), "")
-    opening = measure.fold(measure.plain(opening)).lstrip("[(\"'“「『<《 ")
+    opening = measure.fold(blocks.plain(opening)).lstrip("[(\"'“「『<《 ")
     if within == "sentence":
-        first = (measure.sentences(text) or [""])[0]
+        first = (sentences(text) or [""])[0]
         places = [m for m in markers or _MARKERS if measure.occurrences(first, m)]
         return Verdict(bool(places), f"first sentence {first[:30]!r}", degenerate=markers == [])
     chosen = _MARKERS if markers is None else markers
@@ -142,7 +145,7 @@ def quotes_from_context(
     letters and digits; shorter ones are terms, not quotations. White space, inner quote marks,
     width and a mark at either end do not matter; …… stands for words left out.
 
-    >>> source = "第二条 申请人可以自知道之日起六十日内提出申请。 The fee is waived for first-time applicants."
+    >>> source = "申请人可以自知道之日起六十日内提出申请。 The fee is waived for all."
     >>> bool(quotes_from_context("规定是“自知道之日起六十日内提出申请。”", context=source))
     True
     >>> bool(quotes_from_context('It says "the fee is waived".', shortest=4, context=source))
@@ -155,7 +158,7 @@ def quotes_from_context(
     if context is None:
         raise BadConstraint("quotes_from_context compares with the context, and none was given")
     source = _comparable(context)
-    quoted = [q for q in measure.quotations(text) if measure.characters(q) >= shortest]
+    quoted = [q for q in blocks.quotations(text) if measure.characters(q) >= shortest]
     invented = [quote for quote in quoted if not _occurs(quote, source)]
     if invented:
         return Verdict(False, f"not in the context: {invented[0][:60]!r}")
@@ -201,7 +204,7 @@ def language(text: str, *, code: str) -> Verdict:
     True
     >>> bool(language("申請人は六十日以内に申し立てることができます。", code="zh"))
     False
-    >>> bool(language("Der Antragsteller kann binnen sechzig Tagen Beschwerde einlegen.", code="en"))
+    >>> bool(language("Der Antragsteller kann binnen sechzig Tagen klagen.", code="en"))
     False
     """
     return language_verdict(text, code)

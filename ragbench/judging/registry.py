@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from ragbench.errors import BadConstraint
@@ -84,7 +84,7 @@ def rule(target: Predicate | str, /, *extras: Extra) -> Any:
     return register
 
 
-@lru_cache(maxsize=None)
+@cache
 def parameters(name: str) -> tuple[Parameter, ...]:
     """Return the arguments a rule takes, in order, `text` and `context` left out."""
     function = RULES[name]
@@ -99,7 +99,7 @@ def parameters(name: str) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _takes_context(name: str) -> bool:
     return "context" in inspect.signature(RULES[name]).parameters
 
@@ -227,8 +227,8 @@ def check(
     `context` is the retrieved text, needed by the rules that compare with it. A bad rule, bad
     arguments or a context that is needed and absent raise `BadConstraint`.
 
-    >>> check("length", "根据现有资料，无法直接回答您的问题。", {"unit": "characters", "at_most": 10})
-    Verdict(passed=False, reason='16 characters, at most 10 asked', degenerate=False)
+    >>> check("length", "无法直接回答您的问题。", {"unit": "characters", "at_most": 5})
+    Verdict(passed=False, reason='10 characters, at most 5 asked', degenerate=False)
     """
     arguments = validate(rule, params)
     if not isinstance(text, str):
