@@ -260,10 +260,11 @@ CREATE TABLE adherence_summary (
     rules_judged          INTEGER NOT NULL,
     rules_satisfied       INTEGER NOT NULL,
     exempt_failed         INTEGER NOT NULL,  -- failed constraints on format and citation
+    exempt_missing        INTEGER NOT NULL,  -- such constraints without a score
     gap_planned           INTEGER NOT NULL,  -- constraints on knowledge gaps, in a gap context
     gap_judged            INTEGER NOT NULL,
     gap_followed          INTEGER NOT NULL,  -- of these, triggered and satisfied
-    is_judged             BOOLEAN NOT NULL,  -- every constraint has a score (none planned: a criterion has)
+    is_judged             BOOLEAN NOT NULL,  -- every constraint has a score (none planned: a criterion, without error)
     has_error             BOOLEAN NOT NULL   -- lost to an error of the response or of a verdict
 );
 CREATE TABLE criterion_summary (

@@ -49,7 +49,8 @@ SELECT
     ic.instance_id,
     count(*) AS planned,
     count(c.rule) AS rules_planned,
-    count(*) FILTER (WHERE c.dimension = 'knowledge_gap') AS gap_planned
+    count(*) FILTER (WHERE c.dimension = 'knowledge_gap') AS gap_planned,
+    count(*) FILTER (WHERE c.dimension IN ('format', 'citation')) AS exempt_planned
 FROM instance_constraints AS ic
 LEFT JOIN constraints AS c USING (constraint_id)
 GROUP BY ic.instance_id;
@@ -88,14 +89,16 @@ SELECT instance_id, CASE WHEN context_mode = 'gap' THEN 'rejection' ELSE 'confli
 FROM instances WHERE context_mode IN ('gap', 'conflict');
 
 -- Claims counted per response and panel. A claim with an extractor belongs to that judge's panels.
+-- In a gap there is nothing to cover: declining is right there, and `rejection` measures it.
 CREATE OR REPLACE VIEW claim_counts AS
 WITH sets AS (
-    SELECT p.panel, p.judge, w.response_id, c.claim_id, c.kind, 'coverage' AS metric
+    SELECT p.panel, p.judge, w.response_id, w.is_answered, c.claim_id, c.kind, 'coverage' AS metric
     FROM planned_responses AS w
     JOIN claims AS c ON c.instance_id = w.instance_id AND c.kind <> 'response'
+        AND w.context_mode IS DISTINCT FROM 'gap'
     JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
     UNION ALL
-    SELECT p.panel, p.judge, w.response_id, c.claim_id, c.kind, 'faithfulness' AS metric
+    SELECT p.panel, p.judge, w.response_id, w.is_answered, c.claim_id, c.kind, 'faithfulness'
     FROM planned_responses AS w
     JOIN claims AS c ON c.response_id = w.response_id AND c.kind = 'response'
     JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
@@ -117,7 +120,7 @@ SELECT
 FROM sets AS s
 LEFT JOIN judgments AS j
     ON j.response_id = s.response_id AND j.criterion = s.metric AND j.target_id = s.claim_id
-    AND j.judge = s.judge AND j.repeat = 0
+    AND j.judge = s.judge AND j.repeat = 0 AND s.is_answered
 LEFT JOIN runs AS o ON o.run_id = j.run_id
 GROUP BY s.panel, s.response_id, s.metric;
 
@@ -226,6 +229,7 @@ WITH verdicts AS (
         count(*) FILTER (WHERE score IS NOT NULL AND rule IS NOT NULL) AS rules_judged,
         count(*) FILTER (WHERE score = 1 AND rule IS NOT NULL) AS rules_satisfied,
         count(*) FILTER (WHERE score < 1 AND dimension IN ('format', 'citation')) AS exempt_failed,
+        count(score) FILTER (WHERE dimension IN ('format', 'citation')) AS exempt_judged,
         count(*) FILTER (WHERE score IS NOT NULL AND dimension = 'knowledge_gap') AS gap_judged,
         count(*) FILTER (
             WHERE score = 1 AND dimension = 'knowledge_gap' AND is_triggered IS DISTINCT FROM false
@@ -251,9 +255,9 @@ SELECT
     w.variant,
     w.is_augmented,
     concat_ws(', ',
-        CASE WHEN w.origin = 'measured' OR v.has_measured THEN 'measured' END,
-        CASE WHEN w.origin = 'recorded' OR v.has_recorded THEN 'recorded' END,
-        CASE WHEN w.origin = 'simulated' OR v.has_simulated THEN 'simulated' END
+        CASE WHEN w.origin = 'measured' OR v.has_measured OR g.has_measured THEN 'measured' END,
+        CASE WHEN w.origin = 'recorded' OR v.has_recorded OR g.has_recorded THEN 'recorded' END,
+        CASE WHEN w.origin = 'simulated' OR v.has_simulated OR g.has_simulated THEN 'simulated' END
     ) AS origin,
     w.is_answered,
     w.is_failed,
@@ -267,14 +271,15 @@ SELECT
     coalesce(v.rules_judged, 0)::INTEGER AS rules_judged,
     coalesce(v.rules_satisfied, 0)::INTEGER AS rules_satisfied,
     coalesce(v.exempt_failed, 0)::INTEGER AS exempt_failed,
+    (coalesce(i.exempt_planned, 0) - coalesce(v.exempt_judged, 0))::INTEGER AS exempt_missing,
     CASE WHEN w.context_mode = 'gap' THEN coalesce(i.gap_planned, 0) ELSE 0 END::INTEGER
         AS gap_planned,
     CASE WHEN w.context_mode = 'gap' THEN coalesce(v.gap_judged, 0) ELSE 0 END::INTEGER
         AS gap_judged,
     CASE WHEN w.context_mode = 'gap' THEN coalesce(v.gap_followed, 0) ELSE 0 END::INTEGER
         AS gap_followed,
-    CASE WHEN i.planned > 0 THEN coalesce(v.judged, 0) = i.planned ELSE coalesce(g.graded, 0) > 0 END
-        AS is_judged,
+    CASE WHEN i.planned > 0 THEN coalesce(v.judged, 0) = i.planned
+        ELSE coalesce(g.graded, 0) > 0 AND coalesce(g.errors, 0) = 0 END AS is_judged,
     w.is_failed OR coalesce(v.errors, 0) > 0 OR (i.planned IS NULL AND coalesce(g.errors, 0) > 0)
         AS has_error
 FROM planned_responses AS w
@@ -282,8 +287,16 @@ CROSS JOIN (SELECT DISTINCT panel FROM panels) AS p
 LEFT JOIN instance_plan AS i ON i.instance_id = w.instance_id
 LEFT JOIN verdicts AS v ON v.response_id = w.response_id AND v.panel = p.panel
 LEFT JOIN (
-    SELECT panel, response_id, count(value) AS graded, sum(errors) AS errors
-    FROM criterion_scores GROUP BY panel, response_id
+    SELECT
+        panel,
+        response_id,
+        count(value) AS graded,
+        sum(errors) AS errors,
+        bool_or(contains(origin, 'measured')) AS has_measured,
+        bool_or(contains(origin, 'recorded')) AS has_recorded,
+        bool_or(contains(origin, 'simulated')) AS has_simulated
+    FROM criterion_scores
+    GROUP BY panel, response_id
 ) AS g ON g.response_id = w.response_id AND g.panel = p.panel;
 
 -- The metrics of a response, from its counts: value (null unless everything it needs was judged),
@@ -307,7 +320,10 @@ SELECT
     )::INTEGER END AS strict_ias_refusal_exempt,
     CASE WHEN planned > 0 THEN (
         satisfied = planned
-        OR (gap_planned > 0 AND gap_followed = gap_planned AND satisfied + exempt_failed = planned)
+        OR (
+            gap_planned > 0 AND gap_followed = gap_planned
+            AND satisfied + exempt_failed + exempt_missing = planned
+        )
     )::INTEGER END AS strict_ias_refusal_exempt_lowest,
     CASE WHEN planned > 0 THEN (
         satisfied = judged
