@@ -11,6 +11,7 @@ import polars as pl
 
 from ragbench import relations
 from ragbench.errors import RagbenchError, UnknownName
+from ragbench.faults import faults
 from ragbench.metrics import By, Where
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, panel_name
 from ragbench.store import refresh
@@ -39,7 +40,8 @@ def pending(
       runs wanted and, with `models`, all live instances x models x `setting` x `trials`.
     - `step="judge"`: columns response_id, instance_id, criterion, target_id, judge, repeat, for
       every answered response x criterion that applies x `judge` x `repeats`. A rule set is asked
-      about the constraints that name a rule, an LLM or a person about the others.
+      about the constraints that name a rule, an LLM or a person about the others; about claims
+      that the judge itself extracted or that all judges share; about coverage not in a gap.
 
     An error is a row too: with `retry_errors` it counts as missing. Sorted by key.
 
@@ -148,13 +150,14 @@ def _targets(criterion: str, target: str, is_rule: bool) -> str:
         )
     if target == "claim":
         own = (
-            "c.response_id = s.response_id"
+            "c.response_id = s.response_id AND c.kind = 'response'"
             if criterion == "faithfulness"
-            else "c.kind <> 'response'"
+            else "c.instance_id = s.instance_id AND c.kind <> 'response' "
+            "AND s.context_mode IS DISTINCT FROM 'gap'"
         )
         return (
-            f"SELECT {columns}, c.claim_id AS target_id FROM s "
-            f"JOIN claims AS c ON c.instance_id = s.instance_id AND {own}"
+            f"SELECT {columns}, c.claim_id AS target_id FROM s JOIN claims AS c "
+            f"ON {own} AND (c.extractor IS NULL OR c.extractor = $judge)"
         )
     mode = CONTEXT_CRITERIA.get(criterion)
     scope = f"WHERE s.context_mode = '{mode}'" if mode else ""
@@ -236,13 +239,14 @@ def ledger(
 def check(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """What is wrong with the study: columns relation, problem, rows, example. Empty when sound.
 
-    Doubled keys, rows that point nowhere, scores out of their criterion's range, verdicts on
-    constraints that were not shown, stale summaries, instances without constraints.
+    Doubled keys, rows that point nowhere, scores out of their criterion's range, verdicts on what
+    was not asked (a constraint that was not shown, a claim of another response), claims that a
+    condition did not hold beside a failure, names that get in each other's way, stale summaries.
     """
     refresh(con)
     cursor = con.cursor()
     found = []
-    for relation, problem, sql in _questions():
+    for relation, problem, sql in faults():
         count, example = cursor.execute(
             f"SELECT count(*), min(example) FROM ({sql}) AS found"
         ).fetchall()[0]
@@ -253,82 +257,6 @@ def check(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
         schema={"relation": str, "problem": str, "rows": pl.Int64, "example": str},
         orient="row",
     )
-
-
-def _questions() -> list[tuple[str, str, str]]:
-    """(relation, problem, SQL whose rows are the offenders, with a text `example`)."""
-    questions = []
-    for relation, keys in relations.KEYS.items():
-        listed = ", ".join(f'"{key}"' for key in keys)
-        if keys:
-            questions.append(
-                (
-                    relation,
-                    "the key stands more than once",
-                    f"SELECT concat_ws('/', {listed}) AS example FROM {relation} "
-                    f"GROUP BY {listed} HAVING count(*) > 1",
-                )
-            )
-    for relation, column, target, name in relations.REFERENCES:
-        questions.append(
-            (
-                relation,
-                f"{column} is not in {target}",
-                f'SELECT DISTINCT t."{column}"::VARCHAR AS example FROM {relation} AS t '
-                f'ANTI JOIN {target} AS o ON o."{name}" = t."{column}" '
-                f'WHERE t."{column}" IS NOT NULL',
-            )
-        )
-    questions += [
-        (
-            "judgments",
-            "the score is outside its criterion's range",
-            "SELECT response_id || ' ' || criterion || ' ' || score AS example FROM judgments "
-            "JOIN criteria USING (criterion) WHERE score < lowest OR score > highest",
-        ),
-        (
-            "judgments",
-            "an adherence score is neither 0 nor 1",
-            "SELECT response_id || ' ' || score AS example FROM judgments "
-            "WHERE criterion = 'adherence' AND score NOT IN (0, 1)",
-        ),
-        (
-            "judgments",
-            "the constraint was not shown with the instance",
-            "SELECT j.response_id || ' ' || j.target_id AS example FROM judgments AS j "
-            "JOIN responses AS r USING (response_id) "
-            "ANTI JOIN instance_constraints AS ic "
-            "ON ic.instance_id = r.instance_id AND ic.constraint_id = j.target_id "
-            "WHERE j.criterion = 'adherence'",
-        ),
-        (
-            "judgments",
-            "the response is an error, so there was nothing to judge",
-            "SELECT j.response_id AS example FROM judgments AS j JOIN responses AS r "
-            "USING (response_id) WHERE r.error IS NOT NULL AND j.score IS NOT NULL",
-        ),
-        (
-            "wanted",
-            "the instance failed a check, so its responses are left out of all scores",
-            "SELECT DISTINCT instance_id AS example FROM wanted "
-            "SEMI JOIN (SELECT * FROM verifications WHERE NOT passed) AS v USING (instance_id)",
-        ),
-        (
-            "adherence_summary",
-            "it differs from the view `adherence`; fold again",
-            "SELECT response_id AS example FROM "
-            "(SELECT * FROM adherence EXCEPT SELECT * FROM adherence_summary "
-            "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM adherence))",
-        ),
-        (
-            "criterion_summary",
-            "it differs from the view `criterion_scores`; fold again",
-            "SELECT response_id AS example FROM "
-            "(SELECT * FROM criterion_scores EXCEPT SELECT * FROM criterion_summary "
-            "UNION ALL (SELECT * FROM criterion_summary EXCEPT SELECT * FROM criterion_scores))",
-        ),
-    ]
-    return questions
 
 
 _PASSING = {"run_id", "seconds", "started_at"}

@@ -12,10 +12,8 @@ import polars as pl
 from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import METRICS, By, Where, criteria_of, merged
-from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, panel_name
+from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, mapping, panel_name, scope
 from ragbench.store import refresh
-
-_FIXED = ("model", "setting", "trial")
 
 
 def paired(
@@ -30,10 +28,11 @@ def paired(
 
     Pairs are made by instance (and by whichever of model and setting neither side names); trials
     are averaged first. Columns: metric, a, b; n pairs, n_queries; planned pairs, and how many of
-    them are lost because a, b or both have no value (lost_a, lost_b, lost_both); mean_a, mean_b,
-    difference (a - b), low, high (95 % t interval clustered by query, CR1), interval, p_value
-    (two-sided, of the same t); lowest, highest (difference that the lost pairs allow); for yes/no
-    metrics both, only_a, only_b, neither (else null); panel, origin.
+    them are lost because a, b or both have no value (lost_a, lost_b, lost_both); unpaired_a and
+    unpaired_b, instances that the metric applies to on one side only; mean_a, mean_b, difference
+    (a - b), low, high (95 % t interval clustered by query, CR1), interval, p_value (two-sided, of
+    the same t; 1 when no pair differs); lowest, highest (difference that the lost pairs allow);
+    for yes/no metrics both, only_a, only_b, neither (else null); panel, origin.
 
     Args:
         metric: a column of `scores` that a single response has (`loose_pooled` is none).
@@ -41,27 +40,31 @@ def paired(
 
     Raises:
         UnknownColumn, UnknownName: a column, metric or panel the study does not have.
+        RagbenchError: a side has no responses, or the sides share no instance: nothing to pair.
 
     Example:
         >>> paired(con, "strict_ias", {"setting": "x"}, {"setting": "y"})  # doctest: +SKIP
     """
     refresh(con)
     cursor = con.cursor()
-    unit = ["instance_id", *(c for c in _FIXED[:2] if c not in a and c not in b)]
+    unit = ["instance_id", *(c for c in ("model", "setting") if c not in a and c not in b)]
     left, panel_a = _side(cursor, metric, a, where, panel, unit)
     right, panel_b = _side(cursor, metric, b, where, panel, unit)
+    _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, unit)
     keys = [*unit, "query_id"]
-    pairs = left.join(right, on=keys, how="inner", suffix="_b", nulls_equal=True)
+    pairs = left.join(right, on=keys, how="inner", suffix="_b", nulls_equal=True).sort(keys)
     row: dict[str, Any] = {"metric": metric, "a": _words(a), "b": _words(b)}
-    row |= _compare(pairs.sort(keys))
+    row |= _compare(pairs, is_binary=_is_binary(cursor, metric))
+    row |= {"unpaired_a": left.height - pairs.height, "unpaired_b": right.height - pairs.height}
     row["panel"] = panel_a if panel_a == panel_b else f"{panel_a} / {panel_b}"
     row["origin"] = merged(", ".join([*pairs["origin"], *pairs["origin_b"]]))
     return pl.DataFrame([row], schema=_SCHEMA)
 
 
+_COUNTS = ("n", "n_queries", "planned", "lost_a", "lost_b", "lost_both", "unpaired_a", "unpaired_b")
 _SCHEMA: dict[str, Any] = (
     dict.fromkeys(("metric", "a", "b"), pl.String)
-    | dict.fromkeys(("n", "n_queries", "planned", "lost_a", "lost_b", "lost_both"), pl.Int64)
+    | dict.fromkeys(_COUNTS, pl.Int64)
     | dict.fromkeys(("mean_a", "mean_b", "difference", "low", "high"), pl.Float64)
     | {"interval": pl.String}
     | dict.fromkeys(("p_value", "lowest", "highest"), pl.Float64)
@@ -79,11 +82,7 @@ def _side(
     unit: Sequence[str],
 ) -> tuple[pl.DataFrame, str]:
     """Value, bounds and origin per unit of one side, trials averaged; and the side's panel."""
-    named = dict(side)
-    name = panel_name(cursor, named.pop("panel", None) or named.pop("judge", None) or panel)
-    condition, values = conditions(
-        {**(where or {}), **named, "panel": name}, RESPONSE_COLUMNS, "paired"
-    )
+    condition, values, name = _side_scope(cursor, side, where, panel)
     per_response = [m for m in METRICS if m.weight == "1"]
     known = {m.name: (m.value, m.lowest, m.highest) for m in per_response}
     if metric in known:
@@ -100,8 +99,7 @@ def _side(
     columns = ", ".join(f"{RESPONSE_COLUMNS[c]} AS {c}" for c in [*unit, "query_id"])
     frame = cursor.sql(
         f"SELECT {columns}, avg({value}) AS value, avg({lowest}) AS lowest, "
-        f"avg({highest}) AS highest, count({value}) AS trials, "
-        "string_agg(DISTINCT s.origin, ', ') AS origin "
+        f"avg({highest}) AS highest, string_agg(DISTINCT s.origin, ', ') AS origin "
         f"FROM {source} AS s LEFT JOIN models AS m ON m.model = s.model "
         f"WHERE {condition} AND {lowest} IS NOT NULL GROUP BY ALL",
         params=values,
@@ -109,7 +107,56 @@ def _side(
     return frame, name
 
 
-def _compare(pairs: pl.DataFrame) -> dict[str, Any]:
+def _side_scope(
+    cursor: duckdb.DuckDBPyConnection, side: Mapping[str, Any], where: Where, panel: str | None
+) -> tuple[str, list[Any], str]:
+    """The condition on one side's rows, its values, and the side's panel."""
+    everywhere = {**mapping(where)}
+    named = {**side}
+    panel = named.pop("panel", None) or named.pop("judge", None) or panel
+    name = panel_name(cursor, panel or everywhere.get("panel"))
+    # Both must hold: a side narrows `where` and does not replace what it says.
+    condition, values = conditions({**everywhere, "panel": name}, RESPONSE_COLUMNS, "paired")
+    narrower, more = conditions(named, RESPONSE_COLUMNS, "paired")
+    return f"{condition} AND {narrower}", [*values, *more], name
+
+
+def _refuse_unpaired(
+    cursor: duckdb.DuckDBPyConnection,
+    a: tuple[Mapping[str, Any], str],
+    b: tuple[Mapping[str, Any], str],
+    where: Where,
+    unit: Sequence[str],
+) -> None:
+    """Raise when a side has no responses at all, or the two were asked about nothing in common."""
+    listed = ", ".join(RESPONSE_COLUMNS[name] for name in unit)
+    asked = []
+    for side, panel in (a, b):
+        condition, values, _ = _side_scope(cursor, side, where, panel)
+        rows = cursor.execute(
+            f"SELECT DISTINCT {listed} FROM adherence_summary AS s "
+            f"LEFT JOIN models AS m ON m.model = s.model WHERE {condition}",
+            values,
+        ).fetchall()
+        if not rows:
+            raise RagbenchError(
+                f"paired: no response has {_words(side) or 'what is asked for'}"
+                + (f" where {_words(where)}." if where else ".")
+            )
+        asked.append(set(rows))
+    if not asked[0] & asked[1]:
+        raise RagbenchError(
+            f"paired: {_words(a[0])} and {_words(b[0])} share no instance, so there is nothing to "
+            "pair. Compare their scores side by side, or as independent groups."
+        )
+
+
+def _is_binary(cursor: duckdb.DuckDBPyConnection, metric: str) -> bool:
+    known = {m.name: m.is_binary for m in METRICS}
+    return known[metric] if metric in known else criteria_of(cursor)[metric].is_binary
+
+
+def _compare(pairs: pl.DataFrame, *, is_binary: bool) -> dict[str, Any]:
     known = pairs.drop_nulls(["value", "value_b"])
     gap = (known["value"] - known["value_b"]).to_numpy()
     row: dict[str, Any] = {
@@ -128,10 +175,10 @@ def _compare(pairs: pl.DataFrame) -> dict[str, Any]:
     row |= {"mean_a": known["value"].mean(), "mean_b": known["value_b"].mean()}
     row["difference"] = float(gap.mean())
     row |= _clustered(gap, known["query_id"])
-    is_binary = known.select(
+    is_whole = known.select(
         pl.all_horizontal(pl.col("value", "value_b").is_in([0.0, 1.0]).all())
     ).item()
-    if is_binary:
+    if is_binary and is_whole:  # else trials were averaged
         for cell, (x, y) in {
             "both": (1, 1),
             "only_a": (1, 0),
@@ -145,7 +192,7 @@ def _compare(pairs: pl.DataFrame) -> dict[str, Any]:
 def _clustered(gap: np.ndarray[Any, Any], queries: pl.Series) -> dict[str, Any]:
     per_query = (
         pl.DataFrame({"query": queries, "gap": gap})
-        .group_by("query")
+        .group_by("query", maintain_order=True)
         .agg(n=pl.len(), s=pl.col("gap").sum())
     )
     n, s = per_query["n"].to_numpy(), per_query["s"].to_numpy()
@@ -181,7 +228,8 @@ def independence(
     For each response the product, over its constraints, of the group's adherence rate in the
     constraint's dimension; averaged over the responses that the panel judged in full. Failures
     that come together make the observed rate higher than this. The interval is a jackknife over
-    queries (t, G - 1), which takes the estimated rates into account. Columns: the names in `by`,
+    queries (t, G - 1), which takes the estimated rates into account; null when there is one query
+    or leaving any of them out changes nothing. Columns: the names in `by`,
     `panel`, `origin`, `n`, `strict_ias`, `independent`, `independent_low`, `independent_high`.
     Sorted by `by`.
     """
@@ -190,9 +238,7 @@ def independence(
     names = grouping(by, RESPONSE_COLUMNS, "independence")
     if "panel" in names:
         raise RagbenchError("independence compares no panels: call it once per panel.")
-    condition, values = conditions(
-        {**(where or {}), "panel": panel_name(cursor, panel)}, RESPONSE_COLUMNS, "independence"
-    )
+    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "independence")
     select = "".join(f'{RESPONSE_COLUMNS[name]} AS "{name}", ' for name in names)
     rows = cursor.sql(
         f"SELECT {select} s.panel, s.origin, s.query_id AS _query, s.response_id AS _response, "
@@ -229,28 +275,30 @@ def independence(
 
 def _independent(part: pl.DataFrame) -> dict[str, Any]:
     """The product rule for one group, with its jackknife over queries."""
-    wide = part.pivot("_dimension", index=["_response", "_query", "_strict"], values="_shown")
-    shown = wide.drop("_response", "_query", "_strict").fill_null(0)
-    met = (
-        part.pivot("_dimension", index="_response", values="_met")
-        .select(shown.columns)
-        .fill_null(0)
-        .to_numpy()
+    responses = part.unique("_response", maintain_order=True)
+    where = (
+        part["_response"].rank("dense").to_numpy() - 1,
+        part["_dimension"].rank("dense").to_numpy() - 1,
     )
-    queries = wide["_query"].rank("dense").to_numpy() - 1
-    counts = shown.to_numpy()
+    counts = np.zeros((responses.height, part["_dimension"].n_unique()))
+    met = counts.copy()
+    counts[where], met[where] = part["_shown"], part["_met"]
+    responses = responses.sort("_response")
+    queries = responses["_query"].rank("dense").to_numpy() - 1
     groups = int(queries.max()) + 1
     value = _product_mean(counts, met, np.ones(len(counts), dtype=bool))
     row = {
         "panel": part["panel"][0],
         "origin": merged(", ".join(part["origin"].unique())),
         "n": len(counts),
-        "strict_ias": wide["_strict"].mean(),
+        "strict_ias": responses["_strict"].mean(),
         "independent": value,
     }
     if groups > 1:
         left_out = np.array([_product_mean(counts, met, queries != g) for g in range(groups)])
         spread = ((left_out - left_out.mean()) ** 2).sum() * (groups - 1) / groups
+        if spread < 1e-24:
+            return row  # nothing differs between queries: there is no spread to estimate
         reach = intervals.t_quantile(groups - 1) * float(np.sqrt(spread))
         row |= {
             "independent_low": max(0.0, value - reach),

@@ -100,11 +100,11 @@ def _interval(
     if sums.queries < 2:
         return None, None, "none: one query"
     error = clustered_error(sums)
-    if error < 1e-12:
-        if total.is_binary or value in bounds == (0.0, 1.0):
+    if not error:
+        is_extreme = bounds == (0.0, 1.0) and min(value, 1 - value) < 1e-12
+        if total.is_binary or is_extreme:
             # No spread between queries says little about the next one: count each query once.
-            successes = round(value * sums.queries)
-            return (*wilson(successes, sums.queries), "Wilson over queries")
+            return (*wilson(value * sums.queries, sums.queries), "Wilson over queries")
         return None, None, "none: all queries alike"
     reach = t_quantile(sums.queries - 1) * error
     return max(bounds[0], value - reach), min(bounds[1], value + reach), "clustered by query"
@@ -113,21 +113,25 @@ def _interval(
 def clustered_error(sums: Sums) -> float:
     """Standard error of a ratio of sums, clustered by query (CR1 without regressors).
 
-    With e = s - n * mean per query: sqrt(G / (G - 1) * sum(e ** 2)) / sum(n).
+    With e = s - n * mean per query: sqrt(G / (G - 1) * sum(e ** 2)) / sum(n). Exactly 0 when the
+    spread is no more than what rounding leaves of equal queries.
     """
     n, total = sums.n or 0.0, sums.total or 0.0
     mean = total / n
-    square = (sums.ss or 0.0) - 2 * mean * (sums.ns or 0.0) + mean * mean * (sums.nn or 0.0)
-    return math.sqrt(max(0.0, square) * sums.queries / (sums.queries - 1)) / n
+    plus = (sums.ss or 0.0) + mean * mean * (sums.nn or 0.0)
+    square = plus - 2 * mean * (sums.ns or 0.0)
+    if square <= 1e-13 * plus:
+        return 0.0
+    return math.sqrt(square * sums.queries / (sums.queries - 1)) / n
 
 
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a proportion.
+def wilson(successes: float, n: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a proportion; `successes` may be a mean times `n`.
 
     >>> [round(limit, 3) for limit in wilson(0, 27)]
     [0.0, 0.125]
     """
-    share, z2 = successes / n, Z95 * Z95
+    share, z2 = min(1.0, successes / n), Z95 * Z95
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
     # At 0 and n the formula gives the end of the range but for rounding.

@@ -7,21 +7,15 @@ choices the paper leaves open are in `docs/metrics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
 
 from ragbench import intervals
-from ragbench.errors import AmbiguousPanel, UnknownName
-from ragbench.slices import (
-    CONSTRAINT_COLUMNS,
-    RESPONSE_COLUMNS,
-    conditions,
-    grouping,
-    panel_name,
-)
+from ragbench.errors import RagbenchError, UnknownName
+from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, grouping, scope
 from ragbench.store import refresh
 
 Where = Mapping[str, Any] | None
@@ -95,9 +89,10 @@ def scores(
     refresh(con)
     cursor = con.cursor()
     names = grouping(by, RESPONSE_COLUMNS, "scores")
-    condition, values = _scope(cursor, names, where, panel, RESPONSE_COLUMNS, "scores")
+    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "scores", by=names)
     criteria = criteria_of(cursor)
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
+    _refuse_taken(chosen, criteria)
     select = _select(names, RESPONSE_COLUMNS)
     models = "LEFT JOIN models AS m ON m.model = s.model"
     ledger = cursor.sql(
@@ -138,7 +133,9 @@ def constraint_scores(
     refresh(con)
     cursor = con.cursor()
     names = grouping(by, CONSTRAINT_COLUMNS, "constraint_scores")
-    condition, values = _scope(cursor, names, where, panel, CONSTRAINT_COLUMNS, "constraint_scores")
+    condition, values = scope(
+        cursor, where, panel, CONSTRAINT_COLUMNS, "constraint_scores", by=names
+    )
     select = _select(names, CONSTRAINT_COLUMNS)
     source = f"""
         FROM adherence_summary AS s
@@ -161,7 +158,7 @@ def constraint_scores(
     return _widen(ledger, intervals.summarise(totals, {}), names, chosen)
 
 
-_HOLDS = "j.is_triggered IS DISTINCT FROM false"
+_HOLDS = "(j.score IS NULL OR j.is_triggered IS DISTINCT FROM false)"
 _CONSTRAINT_METRICS = (
     Metric(
         "adherence",
@@ -190,10 +187,13 @@ class _Criterion(NamedTuple):
 
 
 def criteria_of(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
-    """The metrics of `criterion_summary`: the paper's, then the study's own in order of name."""
+    """The metrics of `criterion_summary`: the paper's, then the study's own in order of name.
+
+    Yes/no are those that grade responses and nowhere in the study gave anything but 0 and 1.
+    """
     rows = cursor.execute(
-        "SELECT criterion, lowest, highest, criterion IN (SELECT metric FROM criterion_summary "
-        "GROUP BY metric HAVING bool_and(value IS NULL OR value IN (0, 1))) "
+        "SELECT criterion, lowest, highest, target = 'response' AND criterion NOT IN ("
+        "SELECT metric FROM criterion_summary WHERE value NOT IN (0, 1)) "
         "FROM criteria WHERE target = 'response' OR criterion IN ('faithfulness', 'coverage') "
         "ORDER BY criterion"
     ).fetchall()
@@ -213,26 +213,30 @@ def _chosen(metrics: Sequence[str] | None, known: list[str]) -> list[str]:
     return list(metrics) if metrics is not None else known
 
 
-def _scope(
-    cursor: duckdb.DuckDBPyConnection,
-    names: list[str],
-    where: Where,
-    panel: str | None,
-    allowed: Mapping[str, str],
-    place: str,
-) -> tuple[str, list[Any]]:
-    """The condition on rows: `where`, and one panel unless panels are what is compared."""
-    where = dict(where or {})
-    if panel is None and isinstance(where.get("panel"), str):
-        panel = where["panel"]
-    if panel is not None or "panel" not in names:
-        if not isinstance(where.get("panel", ""), str):
-            raise AmbiguousPanel(
-                f"where names several panels ({where['panel']}), and one number must not mix "
-                "them. Name one, or add 'panel' to by."
+LEDGER = ("planned", "answered", "judged", "errors")
+
+
+def taken_names() -> set[str]:
+    """Names that a criterion cannot have, because other columns of `scores` have them."""
+    return {*RESPONSE_COLUMNS, *LEDGER, "origin", *_columns(metric.name for metric in METRICS)}
+
+
+def _columns(metrics: Iterable[str]) -> set[str]:
+    return {f"{name}{end}" for name in metrics for end in ("", *_ENDS)}
+
+
+_ENDS = tuple(f"_{detail}" for detail in intervals.DETAILS)
+
+
+def _refuse_taken(chosen: list[str], criteria: Mapping[str, Any]) -> None:
+    own = [name for name in chosen if name in criteria]
+    for name in own:
+        others = taken_names() | _columns(other for other in own if other != name)
+        if others & _columns([name]):
+            raise RagbenchError(
+                f"the study's criterion {name!r} has the name of another column of scores. Choose "
+                "the others with metrics=[…], or bring its verdicts in under another name."
             )
-        where["panel"] = panel_name(cursor, panel)
-    return conditions(where, allowed, place)
 
 
 def _select(names: list[str], allowed: Mapping[str, str]) -> str:
@@ -308,7 +312,7 @@ def _widen(
 
 def merged(origins: str) -> str:
     """Distinct origins in a fixed order, from a list that may name one twice."""
-    return ", ".join(sorted(set(origins.split(", "))))
+    return ", ".join(sorted(set(origins.split(", ")) - {""}))
 
 
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
@@ -317,18 +321,22 @@ def tidy(frame: pl.DataFrame) -> pl.DataFrame:
     Columns: the group's, `metric`, `value`, `n`, `planned`, `low`, `high`, `lowest`, `highest`,
     `interval`, `panel`, `origin`. Metrics that apply nowhere in the frame are left out.
     """
-    ends = [name.removesuffix("_interval") for name in frame.columns if name.endswith("_interval")]
+    metrics = [name.removesuffix("_interval") for name in frame.columns if name[-9:] == "_interval"]
+    if not metrics:
+        raise RagbenchError("tidy takes a frame of metrics as scores or constraint_scores give it.")
     names = frame.columns[: frame.columns.index("planned")]
-    groups = [name for name in names if name not in ("panel", "origin")]
+    who = [name for name in ("panel", "origin") if name in names]
     parts = [
         frame.select(
-            *groups,
+            *(name for name in names if name not in who),
             pl.lit(metric).alias("metric"),
             pl.col(metric).alias("value"),
             *(pl.col(f"{metric}_{detail}").alias(detail) for detail in intervals.DETAILS),
-            *(name for name in ("panel", "origin") if name in names),
+            *who,
         )
-        for metric in ends
-        if frame[f"{metric}_planned"].sum()
+        for metric in metrics
     ]
-    return pl.concat(parts) if parts else frame.select(*groups).clear()
+    applies = [frame[f"{metric}_planned"].sum() > 0 for metric in metrics]
+    return pl.concat(
+        part if is_kept else part.clear() for part, is_kept in zip(parts, applies, strict=True)
+    )

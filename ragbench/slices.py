@@ -43,22 +43,24 @@ def conditions(
 ) -> tuple[str, list[Any]]:
     """SQL that is true for the rows `where` names, and the values to bind.
 
-    A list means any of its values, None means no value.
+    A list means any of its values, None means no value. A number for a column of text is taken
+    as text; text for a column of numbers or truth values is read as one.
 
     Raises:
         UnknownColumn: a column that is not among `allowed`.
+        RagbenchError: `where` is no mapping, or a value cannot be in its column.
 
     >>> conditions({"domain": ["Legal", "Medical"], "variant": None}, RESPONSE_COLUMNS, "scores")
     ('(s.domain IN (?, ?)) AND (s.variant IS NULL)', ['Legal', 'Medical'])
     """
     parts: list[str] = []
     values: list[Any] = []
-    for name, value in (where or {}).items():
+    for name, value in mapping(where).items():
         if name not in allowed:
             raise UnknownColumn(place, name, allowed)
         is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
         options = list(value) if is_many else [value]
-        known = [option for option in options if option is not None]
+        known = [_fitting(name, option) for option in options if option is not None]
         tests = []
         if known:
             tests.append(f"{allowed[name]} IN ({', '.join('?' * len(known))})")
@@ -67,6 +69,77 @@ def conditions(
         parts.append(f"({' OR '.join(tests) or 'false'})")
         values.extend(known)
     return " AND ".join(parts) or "true", values
+
+
+def mapping(where: Any) -> Mapping[str, Any]:
+    """`where` itself, {} for None; raises RagbenchError for what is no mapping."""
+    if where is not None and not isinstance(where, Mapping):
+        raise RagbenchError(
+            f"where is a mapping of columns to values, such as {{'domain': 'Legal'}}, "
+            f"and not {str(where)[:80]!r}."
+        )
+    return where or {}
+
+
+_TYPED: dict[str, tuple[type, str]] = {
+    "trial": (int, "a whole number"),
+    "params_b": (float, "a number"),
+    "is_augmented": (bool, "true or false"),
+    "is_open": (bool, "true or false"),
+}
+_WORDS = {"true": True, "false": False}
+
+
+def _fitting(name: str, value: Any) -> Any:
+    """`value` in the type of the column, so that the database compares like with like."""
+    if name not in _TYPED:
+        return str(value)
+    kind, words = _TYPED[name]
+    try:
+        if kind is bool:
+            return value if isinstance(value, bool) else _WORDS[str(value).casefold()]
+        number = kind(value)
+        if isinstance(value, bool) or number != float(value):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise RagbenchError(f"where: {name} is {words}, and not {str(value)[:80]!r}.") from None
+    return number
+
+
+def scope(
+    con: duckdb.DuckDBPyConnection,
+    where: Mapping[str, Any] | None,
+    panel: str | None,
+    allowed: Mapping[str, str],
+    place: str,
+    *,
+    by: Sequence[str] = (),
+) -> tuple[str, list[Any]]:
+    """As `conditions`, with one panel: `panel`, else the one in `where`, else the primary.
+
+    With "panel" in `by` panels are what is compared, and all those that `where` allows are kept.
+
+    Raises:
+        AmbiguousPanel: several panels fit; a number must not mix them.
+    """
+    where = dict(mapping(where))
+    named = where.pop("panel", None)
+    many = [named] if isinstance(named, str) or named is None else list(named)
+    if panel is not None:
+        many = [panel]
+    if many == [None]:
+        if "panel" not in by:
+            where["panel"] = panel_name(con, None)
+    elif "panel" in by:
+        where["panel"] = [name for one in many for name in panel_names(con, one)]
+    elif len(many) == 1:
+        where["panel"] = panel_name(con, many[0])
+    else:
+        raise AmbiguousPanel(
+            f"where names several panels ({', '.join(map(str, many))}), and one number must not "
+            "mix them. Name one, or add 'panel' to by."
+        )
+    return conditions(where, allowed, place)
 
 
 def grouping(by: str | Sequence[str] | None, allowed: Mapping[str, str], place: str) -> list[str]:
@@ -86,6 +159,17 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
         UnknownName: no such panel or judge.
         AmbiguousPanel: several panels fit; a number must not mix them.
     """
+    fits = panel_names(con, panel)
+    if len(fits) > 1:
+        raise AmbiguousPanel(
+            f"several panels fit ({', '.join(fits)}) and one number must not mix them. Name one "
+            "with panel=…, compare them with by='panel', or set the study's primary_panel."
+        )
+    return fits[0]
+
+
+def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
+    """The full names of the panels that `panel` may mean (see `panel_name`), at least one."""
     rows = con.execute("SELECT panel, judge, kind FROM panels ORDER BY panel").fetchall()
     if not rows:
         raise RagbenchError(
@@ -93,21 +177,16 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
             "ragbench.judge(path, 'rules'), or bring verdicts in with `ragbench import`."
         )
     primary = con.execute("SELECT primary_panel FROM study").fetchall()[0][0]
-    if (wanted := panel or primary) is not None:
-        fits = [name for name, judge, _ in rows if wanted == name]
-        fits = fits or [name for name, judge, _ in rows if wanted == judge]
-        if not fits:
-            raise UnknownName("panel", wanted, [row[0] for row in rows], place="the study")
-    else:
+    wanted = primary if panel is None else panel
+    if wanted is None:
         # Without a choice: the only LLM's panel, else the only rule set, else the only person.
-        fits = next(
+        return next(
             names
             for kind in ("llm", "rule", "human")
             if (names := [name for name, _, of_kind in rows if of_kind == kind])
         )
-    if len(fits) > 1:
-        raise AmbiguousPanel(
-            f"several panels fit ({', '.join(fits)}) and one number must not mix them. Name one "
-            "with panel=…, compare them with by='panel', or set the study's primary_panel."
-        )
-    return str(fits[0])
+    fits = [name for name, _, _ in rows if wanted == name]
+    fits = fits or [name for name, judge, _ in rows if wanted == judge]
+    if not fits:
+        raise UnknownName("panel", wanted, [row[0] for row in rows], place="the study")
+    return fits
