@@ -43,6 +43,8 @@ from ragbench.relations import FOLLOWS, KEYS, SCHEMA_VERSION, SUPERSEDED, listed
 
 Frames = Mapping[str, pl.DataFrame]
 _fold_seconds: dict[Path, float] = {}
+SUMMARIES = {"adherence_summary": "adherence", "criterion_summary": "criterion_scores"}
+"""Tables kept by every fold, and the views that define them."""
 
 
 def fold(path: str | os.PathLike[str]) -> None:
@@ -288,6 +290,13 @@ def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:
         )
 
 
+def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the summaries anew from the views, for the whole study."""
+    for summary, view in SUMMARIES.items():
+        con.execute(f"DELETE FROM store.main.{summary}")
+        con.execute(f"INSERT INTO store.main.{summary} SELECT * FROM {view}")
+
+
 def _summarise(con: duckdb.DuckDBPyConnection, frames: Frames) -> None:
     """Bring the summaries up to date for every instance that the new rows can have changed."""
     by_instance = {
@@ -315,10 +324,7 @@ def _summarise(con: duckdb.DuckDBPyConnection, frames: Frames) -> None:
     con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
     scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
     con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
-    for summary, view in (
-        ("adherence_summary", "adherence"),
-        ("criterion_summary", "criterion_scores"),
-    ):
+    for summary, view in SUMMARIES.items():
         con.execute(
             f"DELETE FROM store.main.{summary} "
             "WHERE instance_id IN (SELECT instance_id FROM _touched)"
@@ -372,11 +378,7 @@ def _copy_by_name(old: Path, new: Path) -> None:
                 f"SELECT {listed(shared)} FROM old.main.{relation}"
             )
         con.execute("UPDATE store.main.study SET schema_version = ?", [SCHEMA_VERSION])
-        for summary, view in (
-            ("adherence_summary", "adherence"),
-            ("criterion_summary", "criterion_scores"),
-        ):
-            con.execute(f"INSERT INTO store.main.{summary} SELECT * FROM {view}")
+        rewrite_summaries(con)
         con.execute("COMMIT")
         con.execute("CHECKPOINT store")
     except duckdb.Error as error:
