@@ -13,8 +13,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Coroutine, Sequence
 from functools import cache
 from typing import Any
 
@@ -47,12 +46,14 @@ class _Browser:
 
     def images(self, figure: dict[str, Any], options: Sequence[dict[str, Any]]) -> list[bytes]:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, daemon=True).start()
-                atexit.register(self.close)
-            work = asyncio.run_coroutine_threadsafe(self._draw(figure, options), self._loop)
-            return self._result(work)
+            was_running = self._kaleido is not None
+            try:
+                return self._result(self._draw(figure, options))
+            except Exception:
+                if not was_running:
+                    raise
+                # It may have been killed since the last picture: a new one gets a chance.
+                return self._result(self._draw(figure, options))
 
     def close(self) -> None:
         if self._loop is not None:
@@ -60,11 +61,18 @@ class _Browser:
             with contextlib.suppress(Exception):
                 closing.result(10)
 
-    def _result(self, work: Future[list[bytes]]) -> list[bytes]:
+    def _result(self, work: Coroutine[Any, Any, list[bytes]]) -> list[bytes]:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # What a dying browser leaves unfinished is nothing to print: the caller is told.
+            self._loop.set_exception_handler(lambda loop, context: None)
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
+            atexit.register(self.close)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return work.result(_TIMEOUT)
+            return future.result(_TIMEOUT)
         except BaseException:
-            work.cancel()
+            future.cancel()
             self.close()
             raise
 
