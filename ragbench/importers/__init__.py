@@ -42,7 +42,7 @@ def load(
 
     The report has `what` it is about: `rows`, one per relation, with how many rows the file gave
     and how many of them were added, replaced an error, or were present; `note`, what was assumed;
-    and per `line` what did not come in as it stands, with `message`, `remedy` and `value`: `error`,
+    and per `line` what did not come in as it stands, with `problem`, `remedy` and `value`: `error`,
     stored as a verdict without a score; `ignored`, stored without one value; `refused`, left out.
 
     All sound rows come in with one atomic append, or none. Rows that are there already are never

@@ -179,7 +179,7 @@ def _without_disputed(
         report.lines(
             disputed.select("line"),
             what="refused",
-            message=f"columns named {column!r} have different values",
+            problem=f"columns named {column!r} have different values",
             remedy="Rename one of them.",
         )
         frame = frame.filter(~pl.col("line").is_in(disputed["line"].to_list()))

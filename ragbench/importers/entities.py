@@ -88,7 +88,7 @@ def _read(
         report.lines(
             frame.filter(odd).select("line", value=name),
             what="ignored",
-            message=f"{name} is not {wanted}; the row came in without it",
+            problem=f"{name} is not {wanted}; the row came in without it",
             remedy=f"Write {wanted}, or leave the cell empty.",
         )
     return frame.with_columns(read.alias(name))
@@ -168,7 +168,7 @@ def _report_disagreement(
     report.lines(
         odd.select(
             "line",
-            message=pl.format(
+            problem=pl.format(
                 f"{name} of {{}} is {{}} from an earlier line on; it stays", key, shown
             ),
             value=pl.col("given").cast(pl.String),
@@ -241,7 +241,7 @@ def dimensions(constraints: pl.DataFrame, report: Report) -> pl.DataFrame:
     report.lines(
         given.filter(pl.col("category") != listed).select(
             "line",
-            message=pl.format("dimension {} belongs to category {}; it stays", "dimension", listed),
+            problem=pl.format("dimension {} belongs to category {}; it stays", "dimension", listed),
             value="category",
         ),
         what="ignored",

@@ -75,7 +75,7 @@ def refuse(
         return frame
     text = pl.lit(message) if isinstance(message, str) else message
     shown = pl.lit(None, pl.String) if value is None else value
-    bad = frame.filter(chosen).select("line", text.alias("message"), shown.alias("value"))
+    bad = frame.filter(chosen).select("line", text.alias("problem"), shown.alias("value"))
     report.lines(bad, what="refused", remedy=remedy)
     return frame.filter(~chosen)
 

@@ -21,7 +21,8 @@ SCHEMA: dict[str, Any] = {
     "added": pl.Int64,
     "replaced": pl.Int64,
     "present": pl.Int64,
-    "message": pl.String,
+    "note": pl.String,
+    "problem": pl.String,
     "remedy": pl.String,
     "value": pl.String,
 }
@@ -38,7 +39,7 @@ class Report:
 
     def note(self, message: str, remedy: str | None = None, value: object = None) -> None:
         """Say something about the file as a whole."""
-        row = {"what": "note", "message": message, "remedy": remedy, "value": _short(value)}
+        row = {"what": "note", "note": message, "remedy": remedy, "value": _short(value)}
         if row not in self._notes:
             self._notes.append(row)
 
@@ -63,7 +64,7 @@ class Report:
         relation: str | None = None,
     ) -> None:
         """Say that the record on `line` was left out, and why."""
-        row = {"what": "refused", "line": line, "relation": relation, "message": message}
+        row = {"what": "refused", "line": line, "relation": relation, "problem": message}
         self._refused.append({**row, "remedy": remedy, "value": _short(value)})
 
     def lines(self, frame: pl.DataFrame, **constant: str) -> None:

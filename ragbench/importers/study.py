@@ -91,7 +91,7 @@ class Study:
         report.lines(
             differ.select(
                 "line",
-                message=pl.format(f"the study has {name} {{}} for {{}}; it stays", stored, key),
+                problem=pl.format(f"the study has {name} {{}} for {{}}; it stays", stored, key),
                 value=pl.col(name).cast(pl.String),
             ),
             what="refused" if name == "score" else "ignored",

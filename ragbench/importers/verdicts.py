@@ -197,7 +197,7 @@ def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
         value=pl.when(pl.col("error").is_null()).then("value"),
     )
     report.lines(
-        frame.filter(pl.col("why").is_not_null()).select("line", message="why", value="score"),
+        frame.filter(pl.col("why").is_not_null()).select("line", problem="why", value="score"),
         what="error",
         relation="judgments",
         remedy="Stored without a score. Mend the cell and import again: a score takes its place.",
@@ -229,7 +229,7 @@ def without_repetitions(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
         pl.col("_values").cast(pl.List(pl.String)).list.join(", "),
     )
     report.lines(
-        disputed.select("line", message=why, value="score"),
+        disputed.select("line", problem=why, value="score"),
         what="error",
         relation="judgments",
         remedy="Stored once, without a score. If they are repeats or trials, give such a column.",
