@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from numbers import Real
 
 from ragbench.judging.text import fold
@@ -61,7 +62,7 @@ def read_value(
         return None, "no value"
     if isinstance(value, bool):
         return (float(highest) if value else float(lowest)), None
-    if isinstance(value, Real):
+    if isinstance(value, (Real, Decimal)):
         return _within(value, value, lowest, highest)
     if not isinstance(value, str):
         return None, _refusal("not a verdict", value)
@@ -91,7 +92,7 @@ def _read_text(value: str, lowest: float, highest: float) -> tuple[float | None,
 
 
 def _within(
-    number: Real | float, given: object, lowest: float, highest: float
+    number: Real | Decimal | float, given: object, lowest: float, highest: float
 ) -> tuple[float | None, str | None]:
     try:
         score = float(number)
