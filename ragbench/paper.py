@@ -167,3 +167,32 @@ def shipped(name: str = "recorded") -> Path:
         file.unlink(missing_ok=True)
         load_folder(file, folder)
     return file
+
+
+def published(name: str) -> pl.DataFrame:
+    """The numbers that a paper printed, as they stand in `data/paper/` (percent unless said there).
+
+    A name is a file's (`table2_noisy`) or its number alone (`table2`); `table7` are the scores of
+    the judges, `table7_reliability` what was computed from them. README.md there explains each.
+
+    Raises:
+        UnknownName: no such table.
+        StoreError: the project's data is not there (ragbench was installed without its checkout).
+
+    Example:
+        >>> published("table6")["count"].to_list()
+        [447, 227, 309]
+    """
+    folder = Path(__file__).resolve().parent.parent / "data" / "paper"
+    files = {file.stem: file for file in sorted(folder.glob("*.csv"))}
+    if not files:
+        raise StoreError(
+            f"the published numbers are not at {folder}; they come with a checkout of the project."
+        )
+    for stem in list(files):
+        short = stem.partition("_")[0]
+        if short.startswith("table"):
+            files.setdefault(short, files[stem])
+    if name not in files:
+        raise UnknownName("published table", name, files, place="data/paper")
+    return pl.read_csv(files[name], infer_schema_length=None)
