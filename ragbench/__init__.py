@@ -31,7 +31,17 @@ _FUNCTIONS = {
     "paired": "comparisons",
     "independence": "comparisons",
 }
-_MODULES = ("errors", "figures", "metrics", "output", "paper", "stats", "store", "tables", "taxonomy")
+_MODULES = (
+    "errors",
+    "figures",
+    "metrics",
+    "output",
+    "paper",
+    "stats",
+    "store",
+    "tables",
+    "taxonomy",
+)
 
 __all__ = sorted([*_FUNCTIONS, *_MODULES, "__version__"])
 

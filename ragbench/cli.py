@@ -54,7 +54,7 @@ def import_(
 
     report = load(study, source, kind=kind, map=_pairs(map) or None, dry_run=dry_run, origin=origin)
     _show(report, csv)
-    _exit(3 if report["problem"].is_not_null().any() else 0)
+    _exit(3 if report["line"].is_not_null().any() else 0)
 
 
 @app.command()

@@ -87,7 +87,7 @@ def _side(
     known = {m.name: (m.value, m.lowest, m.highest) for m in per_response}
     if metric in known:
         value, lowest, highest = known[metric]
-        source = "response_scores"
+        source = "adherence_summary"
     elif metric in criteria_of(cursor):
         value, lowest, highest = "s.value", "s.lowest", "s.highest"
         source = "criterion_summary"

@@ -137,10 +137,10 @@ _PARTICULAR = (
     ),
     (
         "adherence_summary",
-        "it differs from the view `adherence`; fold again",
+        "it differs from the view `response_scores`; fold again",
         "SELECT response_id AS example FROM "
-        "(SELECT * FROM adherence EXCEPT SELECT * FROM adherence_summary "
-        "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM adherence))",
+        "(SELECT * FROM response_scores EXCEPT SELECT * FROM adherence_summary "
+        "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM response_scores))",
     ),
     (
         "criterion_summary",

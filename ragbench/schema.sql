@@ -231,8 +231,8 @@ CREATE TABLE edges (
     target    VARCHAR NOT NULL
 );
 
--- Derived, and brought up to date by every fold: what the views of the same name without
--- "_summary" say (views.sql), kept so that slices stay fast.
+-- Derived, and brought up to date by every fold: what the views `response_scores` and
+-- `criterion_scores` say (views.sql), kept so that slices stay fast.
 CREATE TABLE adherence_summary (
     panel                 VARCHAR NOT NULL,
     response_id           VARCHAR NOT NULL,
@@ -265,7 +265,34 @@ CREATE TABLE adherence_summary (
     gap_judged            INTEGER NOT NULL,
     gap_followed          INTEGER NOT NULL,  -- of these, triggered and satisfied
     is_judged             BOOLEAN NOT NULL,  -- every constraint has a score (none planned: a criterion, without error)
-    has_error             BOOLEAN NOT NULL   -- lost to an error of the response or of a verdict
+    has_error             BOOLEAN NOT NULL,  -- lost to an error of the response or of a verdict
+    query_hash            UBIGINT NOT NULL,  -- of query_id, quick to group by
+    -- The metrics, explained in views.sql: value (null unless judged in full), and the lowest and
+    -- highest that the missing verdicts allow (null where the metric does not apply).
+    loose_ias                          DOUBLE,  -- share of the constraints satisfied
+    loose_ias_lowest                   DOUBLE,
+    loose_ias_highest                  DOUBLE,
+    strict_ias                         DOUBLE,  -- 1 when all are
+    strict_ias_lowest                  DOUBLE,
+    strict_ias_highest                 DOUBLE,
+    strict_ias_refusal_exempt          DOUBLE,  -- the same, with format and citation freed in a right refusal
+    strict_ias_refusal_exempt_lowest   DOUBLE,
+    strict_ias_refusal_exempt_highest  DOUBLE,
+    loose_ias_triggered                DOUBLE,  -- over constraints whose condition held
+    loose_ias_triggered_lowest         DOUBLE,
+    loose_ias_triggered_highest        DOUBLE,
+    strict_ias_triggered               DOUBLE,
+    strict_ias_triggered_lowest        DOUBLE,
+    strict_ias_triggered_highest       DOUBLE,
+    loose_rules                        DOUBLE,  -- over constraints that a rule checks
+    loose_rules_lowest                 DOUBLE,
+    loose_rules_highest                DOUBLE,
+    strict_rules                       DOUBLE,
+    strict_rules_lowest                DOUBLE,
+    strict_rules_highest               DOUBLE,
+    loose_pooled                       DOUBLE,  -- constraints satisfied, to be divided after summing
+    loose_pooled_lowest                DOUBLE,
+    loose_pooled_highest               DOUBLE
 );
 CREATE TABLE criterion_summary (
     panel         VARCHAR NOT NULL,
@@ -284,6 +311,7 @@ CREATE TABLE criterion_summary (
     origin        VARCHAR,
     is_answered   BOOLEAN NOT NULL,
     is_failed     BOOLEAN NOT NULL,
+    query_hash    UBIGINT NOT NULL,
     metric        VARCHAR NOT NULL,  -- a criterion that targets responses, or faithfulness, or coverage
     errors        INTEGER NOT NULL,
     value         DOUBLE,            -- null unless everything planned was judged

@@ -206,6 +206,7 @@ SELECT
     ) AS origin,
     w.is_answered,
     w.is_failed,
+    hash(w.query_id) AS query_hash,
     g.metric,
     g.errors::INTEGER AS errors,
     g.value,
@@ -304,6 +305,7 @@ LEFT JOIN (
 CREATE OR REPLACE VIEW response_scores AS
 SELECT
     *,
+    hash(query_id) AS query_hash,
     -- Loose IAS: share of the constraints satisfied.
     CASE WHEN planned > 0 AND judged = planned THEN satisfied / planned END AS loose_ias,
     CASE WHEN planned > 0 THEN satisfied / planned END AS loose_ias_lowest,
@@ -361,4 +363,4 @@ SELECT
     CASE WHEN planned > 0 AND judged = planned THEN satisfied END AS loose_pooled,
     CASE WHEN planned > 0 THEN satisfied END AS loose_pooled_lowest,
     CASE WHEN planned > 0 THEN satisfied + planned - judged END AS loose_pooled_highest
-FROM adherence_summary;
+FROM adherence;

@@ -1,0 +1,212 @@
+"""Commands as a person types them: output, exit codes, Ctrl-C, pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ragbench as rb
+from ragbench import checks
+
+PROGRAM = str(Path(sys.executable).with_name("ragbench"))
+
+
+def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def rows(count: int) -> dict[str, list[dict[str, object]]]:
+    """A study of `count` answers under one rule, nothing judged yet."""
+    return {
+        "queries": [{"query_id": "q", "domain": "Legal", "language": "zh", "text": "问题"}],
+        "constraints": [
+            {
+                "constraint_id": "q.c1",
+                "query_id": "q",
+                "dimension": "negative",
+                "text": "不要使用感叹号",
+                "rule": "forbidden_terms",
+                "params": {"terms": ["!"]},
+            }
+        ],
+        "instances": [{"instance_id": "q-gap", "query_id": "q", "context_mode": "gap"}],
+        "instance_constraints": [{"instance_id": "q-gap", "ordinal": 1, "constraint_id": "q.c1"}],
+        "responses": [
+            {"instance_id": "q-gap", "model": "m", "trial": i, "text": "好！" if i % 2 else "好。"}
+            for i in range(count)
+        ],
+    }
+
+
+@pytest.fixture
+def unjudged(tmp_path: Path) -> Path:
+    path = tmp_path / "一 study.duckdb"
+    rb.append(path, rows(10))
+    return path
+
+
+def test_judging_then_scoring_gives_the_share_of_answers_without_the_mark(unjudged: Path) -> None:
+    assert run("judge", unjudged).returncode == 0
+    done = run("scores", unjudged, "--metrics", "loose_rules", "--csv")
+    assert done.returncode == 0, done.stderr
+    frame = pl.read_csv(done.stdout.encode())
+    assert frame["value"].to_list() == [0.5]
+    assert frame["n"].to_list() == [10]
+
+
+def test_pending_says_what_is_left_and_then_nothing(unjudged: Path) -> None:
+    with rb.store.step(unjudged, "test") as writer:
+        writer.add({"judges": {"judge": "rules/1", "kind": "rule"}})
+    before = pl.read_csv(run("pending", unjudged, "--csv").stdout.encode())
+    assert before.filter(pl.col("step") == "judge")["pending"].to_list() == [10]
+    run("judge", unjudged)
+    assert pl.read_csv(run("pending", unjudged, "--csv").stdout.encode()).is_empty()
+
+
+def test_a_judged_study_checks_as_sound(unjudged: Path) -> None:
+    run("judge", unjudged)
+    done = run("check", unjudged)
+    assert done.returncode == 0
+    assert "sound" in done.stdout
+
+
+def test_a_verdict_out_of_range_makes_check_exit_with_3(unjudged: Path) -> None:
+    key = {"response_id": "q-gap/m/given_context/0", "criterion": "adherence"}
+    rb.append(
+        unjudged,
+        {
+            "judges": [{"judge": "odd", "kind": "llm"}],
+            "judgments": [{**key, "target_id": "q.c1", "judge": "odd", "score": 7.0}],
+        },
+    )
+    done = run("check", unjudged)
+    assert done.returncode == 3
+    assert "range" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["scores", "absent.duckdb"], 1, "no study"),
+        (["scores", "STUDY", "--by", "modle"], 1, "did you mean 'model'"),
+        (["scores", "STUDY", "--where", "domain"], 1, "column=value"),
+        (["scores", "STUDY", "--metrics", "strict_is"], 1, "strict_ias"),
+        (["export", "STUDY", "out", "--relations", "judgements"], 1, "judgments"),
+        (["rebuild", "figure99", "--study", "STUDY"], 1, "figure99"),
+        (["judge", "STUDY", "--judge", "gpt"], 1, "gpt"),
+        (["scores", "STUDY", "--nonsense"], 2, "nonsense"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_code(
+    unjudged: Path, words: list[str], code: int, says: str
+) -> None:
+    run("judge", unjudged)
+    typed = [str(unjudged) if word == "STUDY" else word for word in words]
+    done = run(*typed, cwd=unjudged.parent)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_output_in_a_pipe_has_no_control_characters_and_no_progress(unjudged: Path) -> None:
+    for words in (["judge"], ["scores"], ["check"], ["pending"]):
+        done = run(words[0], unjudged)
+        assert len(done.stdout.splitlines()) < 50
+        assert not any(ord(c) < 32 and c not in "\n\t" for c in done.stdout + done.stderr)
+
+
+def test_help_of_every_command_has_an_example() -> None:
+    from ragbench.cli import COMMANDS
+
+    for command in COMMANDS:
+        assert f"ragbench {command} " in run(command, "--help").stdout
+
+
+def test_head_closing_the_pipe_is_no_error(unjudged: Path) -> None:
+    run("judge", unjudged)
+    done = subprocess.run(
+        f"'{PROGRAM}' scores '{unjudged}' | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_keeps_what_is_judged_and_the_next_call_finishes(tmp_path: Path) -> None:
+    path, whole = tmp_path / "stopped.duckdb", tmp_path / "whole.duckdb"
+    for file in (path, whole):
+        rb.append(file, rows(20_000))
+    process = subprocess.Popen(
+        [PROGRAM, "judge", str(path)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    journal = path.with_name(path.name + ".journal")
+    limit = time.monotonic() + 60
+    while not list(journal.glob("*.jsonl")) and process.poll() is None:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "call again" in errors.lower()
+    assert run("judge", path).returncode == 0
+    assert run("judge", whole).returncode == 0
+    assert checks.content_hash(rb.connect(path)) == checks.content_hash(rb.connect(whole))
+
+
+def test_exported_csv_is_inert_and_parquet_comes_back_whole(tmp_path: Path) -> None:
+    path = tmp_path / "study.duckdb"
+    given = rows(1)
+    given["responses"] = [
+        {"instance_id": "q-gap", "model": "m", "trial": i, "text": text}
+        for i, text in enumerate(["=1+1", "+cmd", "@x", "\t=1", "-2", "plain", "＝1"])
+    ]
+    rb.append(path, given)
+    assert run("export", path, tmp_path / "csv", "--format", "csv").returncode == 0
+    from ragbench.output import read_csv
+
+    raw = (tmp_path / "csv" / "responses.csv").read_text(encoding="utf-8-sig")
+    assert not any(f'"{mark}' in raw for mark in ("=", "+", "@", "\t", "-"))
+    texts = read_csv(tmp_path / "csv" / "responses.csv").sort("trial")["text"].to_list()
+    assert texts == ["=1+1", "+cmd", "@x", "\t=1", "-2", "plain", "＝1"]
+    assert run("export", path, tmp_path / "parquet").returncode == 0
+    rb.load_folder(tmp_path / "again.duckdb", tmp_path / "parquet")
+    first, second = (checks.content_hash(rb.connect(p)) for p in (path, tmp_path / "again.duckdb"))
+    assert first == second
+
+
+def test_rebuild_leaves_alone_what_has_not_changed(unjudged: Path, tmp_path: Path) -> None:
+    run("judge", unjudged)
+    out = tmp_path / "out"
+    first = run("rebuild", "all", "--study", unjudged, "--out", out)
+    assert first.returncode == 0, first.stdout + first.stderr
+    pictures = sorted(out.rglob("*.html"))
+    stamps = [picture.stat().st_mtime_ns for picture in pictures]
+    assert len(pictures) == 3
+    again = run("rebuild", "all", "--study", unjudged, "--out", out)
+    assert again.stdout.count("unchanged") == 3
+    assert [picture.stat().st_mtime_ns for picture in pictures] == stamps
+
+
+def test_no_key_of_the_environment_is_in_an_error_message(unjudged: Path) -> None:
+    done = subprocess.run(
+        [PROGRAM, "scores", str(unjudged), "--by", "modle"],
+        env={**os.environ, "OPENAI_API_KEY": "sk-secret-of-a-test"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "sk-secret" not in done.stdout + done.stderr
