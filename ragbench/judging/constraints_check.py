@@ -249,9 +249,9 @@ def degenerate(verdicts: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col("degenerate") > 0).then(pl.lit("trivially satisfied")).alias("problem")
         )
     )
-    found = [frame.select(list(_FINDINGS)).cast(_FINDINGS) for frame in (rules, constraints)]
+    columns = [pl.col(name).cast(kind) for name, kind in _FINDINGS.items()]
     return (
-        pl.concat(found)
+        pl.concat([rules.select(columns), constraints.select(columns)])
         .filter(pl.col("problem").is_not_null())
         .sort("rule", "constraint_id", nulls_last=False)
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from ragbench.judging import blocks
 from ragbench.judging import text as measure
-from ragbench.judging.registry import Verdict, rule
+from ragbench.judging.registry import Extra, Verdict, rule
 from ragbench.judging.sentences import sentences
 
 __all__ = [
@@ -44,7 +44,7 @@ def some_bound(params: Mapping[str, Any]) -> Sequence[str]:
     return ["give at_least, at_most or both"]
 
 
-def no_blank(key: str) -> Any:
+def no_blank(key: str) -> Extra:
     """Return a test that the argument, or each text of its list, holds something visible."""
 
     def problems(params: Mapping[str, Any]) -> Sequence[str]:
@@ -55,7 +55,7 @@ def no_blank(key: str) -> Any:
     return problems
 
 
-_UNITS = {
+_UNITS: dict[str, Callable[[str], int]] = {
     "characters": measure.characters,
     "characters_with_punctuation": measure.characters_with_punctuation,
     "words": lambda text: len(measure.words(text)),

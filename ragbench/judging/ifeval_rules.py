@@ -17,7 +17,7 @@ from ragbench.judging import text as measure
 from ragbench.judging.content_rules import no_blank
 from ragbench.judging.format_rules import parse_json
 from ragbench.judging.protocol_rules import known_language, language_verdict
-from ragbench.judging.registry import Predicate, Verdict, rule
+from ragbench.judging.registry import Extra, Predicate, Verdict, rule
 from ragbench.judging.sentences import sentences
 
 __all__ = ["IFEVAL"]
@@ -27,7 +27,7 @@ Relation = Literal["less than", "at least"]
 IFEVAL: list[str] = []
 
 
-def _ifeval(name: str, *extras: Callable[[Mapping[str, Any]], Any]) -> Any:
+def _ifeval(name: str, *extras: Extra) -> Callable[[Predicate], Predicate]:
     """Register a predicate under an official id; a blank response fails whatever is asked."""
 
     def register(predicate: Predicate) -> Predicate:

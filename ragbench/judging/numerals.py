@@ -40,8 +40,11 @@ def chinese_number(text: str) -> int | None:
             section += (digit or 1) * _UNITS[character]
             digit, last_unit = 0, _UNITS[character]
         else:
-            total = (total + section + digit) * _GROUPS[character]
-            section, digit, last_unit = 0, 0, _GROUPS[character]
+            group = _GROUPS[character]
+            part = section + digit
+            # 一亿二千万 adds to what stands before, 十万亿 multiplies it.
+            total = total + part * group if total >= group else (total + part) * group
+            section, digit, last_unit = 0, 0, group
     # 一百五 is 150 and 三万五 35,000: a last digit without a unit takes the next one down.
     trailing = digit * (last_unit // 10) if last_unit > 10 else digit
     return total + section + trailing

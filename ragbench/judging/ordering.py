@@ -48,12 +48,11 @@ def numbers(text: str) -> list[float]:
     found = []
     for match in _NUMBER.finditer(measure.fold(text)):
         if match["chinese"]:
-            value = chinese_number(match["chinese"])
+            whole = chinese_number(match["chinese"])
             # A lone 一 or 千 is more often a word (一定, 千万) than a number.
-            if value is not None and (
-                len(match["chinese"]) > 1 or match["chinese"] in "三四五六七八九"
-            ):
-                found.append(float(value))
+            telling = len(match["chinese"]) > 1 or match["chinese"] in "三四五六七八九"
+            if whole is not None and telling:
+                found.append(float(whole))
             continue
         value = float(match["digits"].replace(",", ""))
         value *= _SCALE.get((match["group"] or "").lower(), 1)
@@ -83,14 +82,14 @@ _Y, _C = r"(?<!\d)\d{3,4}", r"[〇零○一二三四五六七八九]{4}"
 _SMALL = r"(?:\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DATE = re.compile(
     rf"(?P<bc>公元前)\s?(?P<bcyear>\d{{1,4}}|{CHINESE}{{1,6}})\s?年"
-    rf"|(?P<zy>{_Y}|{_C})\s?年(?:度)?(?:\s?(?P<zm>{_SMALL})\s?月(?:份)?(?:\s?(?P<zd>{_SMALL})\s?[日号])?)?"
+    rf"|(?P<zy>{_Y}|(?<=公元)\s?\d{{1,2}}|{_C})\s?年(?:度)?(?:\s?(?P<zm>{_SMALL})\s?月(?:份)?(?:\s?(?P<zd>{_SMALL})\s?[日号])?)?"
     rf"|(?<![\d月])(?P<xm>{_SMALL})\s?月\s?(?P<xd>{_SMALL})\s?[日号]"
     r"|(?P<iy>(?<![\d.])\d{4})(?P<is>[-/.])(?P<im>\d{1,2})(?:(?P=is)(?P<id>\d{1,2}))?(?![\d%])"
     rf"|\b(?P<em>{_MONTH})\b\.?\s(?P<ed>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s(?P<ey>\d{{4}}))?\b"
     rf"|\b(?P<fd>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<fm>{_MONTH})\b\.?,?(?:\s(?P<fy>\d{{4}}))?"
     rf"|\b(?P<gm>{_MONTH})\b\.?,?\s(?P<gy>\d{{4}})\b"
     r"|(?P<by>(?<![\d.])\d{1,4})\s?(?:BCE?|B\.C\.)"
-    r"|(?P<year>(?<![\d.,])(?:1\d|20|21)\d{2}(?![\d%.,]*\d|[%元人个万亿]))",
+    r"|(?P<year>(?<![\d.])(?<!\d,)(?:1\d|20|21)\d{2}(?![\d%.,]*\d|[%元人个万亿]))",
     re.IGNORECASE,
 )
 
@@ -98,21 +97,20 @@ _DATE = re.compile(
 def _value(text: str | None) -> int | None:
     if text is None:
         return None
-    return int(text) if text.isdecimal() else chinese_number(text)
+    return int(text) if text.strip().isdecimal() else chinese_number(text)
 
 
-def dates(text: str) -> list[Key]:
+def dates(text: str, year: int = 0) -> list[Key]:
     """Return the dates of a text in order, each as (year, month, day) as far as it is given.
 
     Read are 2024年10月28日, 二〇二四年十月, 2024-10-28, 2024/10, 2024.10.28, October 28, 2024,
     28 Oct 2024, 公元前221年, 221 BC and a year alone. A day without a year has the year of the
-    date before it, else 0.
+    date before it, `year` at first.
 
     >>> dates("2024年10月28日，二〇二四年十一月；3 May 2025; 公元前221年")
     [(2024, 10, 28), (2024, 11), (2025, 5, 3), (-221,)]
     """
     found: list[Key] = []
-    year = 0
     for match in _DATE.finditer(measure.fold(text)):
         got = match.groupdict()
         if got["bcyear"] or got["by"]:
@@ -129,9 +127,15 @@ def dates(text: str) -> list[Key]:
     return found
 
 
-def _date(text: str) -> Key | None:
-    found = dates(text)
-    return found[0] if found else None
+def _item_dates(items: list[str]) -> list[Key | None]:
+    """Return the first date of each item; a day without a year has the year of the item before."""
+    keys: list[Key | None] = []
+    year = 0
+    for item in items:
+        found = dates(item, year)
+        keys.append(found[0] if found else None)
+        year = found[-1][0] if found else year
+    return keys
 
 
 # --- Alphabet, pinyin, strokes.
@@ -139,10 +143,10 @@ def _date(text: str) -> Key | None:
 
 def _name(text: str) -> str:
     """Return what an item is called: its text up to the first colon, dash or bracket."""
-    head = re.split(r"[:(,，。;；、]|\s[-–—]\s|—|–", measure.fold(blocks.plain(text)), maxsplit=1)[
-        0
-    ]
-    return head.strip(" \"'“”‘’「」『』《》<>*_`") or blocks.plain(text)
+    head = re.split(
+        r"[:(,，。;；、]|\s[-–—]\s|—|–", measure.fold(blocks.plain(text[:300])), maxsplit=1
+    )[0]
+    return head.strip(" \"'“”‘’「」『』《》<>*_`") or blocks.plain(text[:300])
 
 
 def _alphabet(text: str) -> Key | None:
@@ -193,7 +197,6 @@ def stroke_key(text: str) -> Key | None:
 
 _KEYS: dict[str, Callable[[str], Key | None]] = {
     "numeric": number,
-    "chronological": _date,
     "alphabetical": _alphabet,
     "pinyin": pinyin_key,
     "strokes": stroke_key,
@@ -237,8 +240,8 @@ def ordered(
             for key in (dates(text) if by == "chronological" else [(n,) for n in numbers(text)])
         ]
     else:
-        keyed = _frequency(context) if by == "frequency" else _KEYS[by]
-        keys = [(item, keyed(item)) for item in _items(text, of)]
+        items = _items(text, of)
+        keys = list(zip(items, _keys(items, by, context), strict=True))
     found = [(item, key) for item, key in keys if key is not None]
     if len(found) < 2:
         told = f"{len(keys)} items, {len(found)} with a key"
@@ -248,6 +251,13 @@ def ordered(
         if _greater(second, first) if falls else _greater(first, second):
             return Verdict(False, f"{after[:30]!r} stands after {before[:30]!r}")
     return Verdict(True, f"{len(found)} items in order")
+
+
+def _keys(items: list[str], by: str, context: str | None) -> list[Key | None]:
+    if by == "chronological":
+        return _item_dates(items)
+    keyed = _frequency(context) if by == "frequency" else _KEYS[by]
+    return [keyed(item) for item in items]
 
 
 def _greater(one: Key, other: Key) -> bool:

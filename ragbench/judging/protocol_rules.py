@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from ragbench.errors import BadConstraint
@@ -180,7 +181,7 @@ def _occurs(quote: str, source: str) -> bool:
     return True
 
 
-def known_language(params: dict[str, object]) -> list[str]:
+def known_language(params: Mapping[str, object]) -> list[str]:
     """Return a problem when the language code is not one that can be told."""
     key = "code" if "code" in params else "language"
     code = params.get(key)
@@ -191,7 +192,7 @@ def known_language(params: dict[str, object]) -> list[str]:
     return [f"no language {code!r}{hint} There are: {', '.join(detection.LANGUAGES)}"]
 
 
-@rule("language", known_language)  # type: ignore[arg-type]
+@rule("language", known_language)
 def language(text: str, *, code: str) -> Verdict:
     """The text is in the language `code` (ISO 639-1): most of its letters and the likeliest model.
 

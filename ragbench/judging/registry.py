@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ragbench.errors import BadConstraint
 from ragbench.judging.text import has_content
@@ -44,6 +44,7 @@ class Verdict:
 
 
 Predicate = Callable[..., Verdict]
+P = TypeVar("P", bound=Predicate)
 Extra = Callable[[Mapping[str, Any]], Sequence[str]]
 
 RULES: dict[str, Predicate] = {}
@@ -62,9 +63,9 @@ class Parameter:
 
 
 @typing.overload
-def rule(function: Predicate, /) -> Predicate: ...
+def rule(function: P, /) -> P: ...
 @typing.overload
-def rule(name: str, /, *extras: Extra) -> Callable[[Predicate], Predicate]: ...
+def rule(name: str, /, *extras: Extra) -> Callable[[P], P]: ...
 def rule(target: Predicate | str, /, *extras: Extra) -> Any:
     """Register a predicate under its own name, or under the name given.
 
@@ -74,7 +75,7 @@ def rule(target: Predicate | str, /, *extras: Extra) -> Any:
     if not isinstance(target, str):
         return rule(target.__name__)(target)
 
-    def register(function: Predicate) -> Predicate:
+    def register(function: P) -> P:
         if target in RULES:
             raise BadConstraint(f"two rules are called {target!r}; give one another name")
         RULES[target] = function
@@ -244,6 +245,8 @@ def check(
 def _joined(rule: str, context: str | Sequence[str] | None) -> str | None:
     if context is None or isinstance(context, str):
         return context
+    if not context:  # no passages were shown: nothing to compare with
+        return None
     if all(isinstance(part, str) for part in context):
         return "\n\n".join(context)
     raise BadConstraint(f"the context given to {rule} holds something that is not text")

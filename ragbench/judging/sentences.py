@@ -73,11 +73,12 @@ def _ends_sentence(text: str, match: re.Match[str], start: int) -> bool:
         return after not in tuple("，、；：,;")
     if after and not after.isspace() and not _is_cjk(after) and not _ends_value(text, match):
         return False
-    if "!" in marks or "?" in marks:
-        return True
+    following = _next_word(text, match.end())
+    if "!" in marks or "?" in marks:  # but not in: "Stop!" he said.
+        return not (_QUOTE.search(match["closers"]) and following[:1].islower())
     if marks == ".":
         return _point_ends(text, match, start)
-    following = _next_word(text, match.end())  # after ... or a single …
+    # What is left is ... and a single …
     return not following or not (following[0].islower() or following[0].isdigit())
 
 
@@ -86,6 +87,7 @@ def _ends_value(text: str, match: re.Match[str]) -> bool:
     return '"' in match["closers"] and _VALUE_END.match(text, match.end()) is not None
 
 
+_QUOTE = re.compile("[\"”’']")
 _VALUE_END = re.compile(r",[ \t]{0,8}(?:\n|$)")
 
 

@@ -1,0 +1,148 @@
+"""The page on rules says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragbench.judging import blocks
+from ragbench.judging import text as measure
+from ragbench.judging.reference import CLOSING, OPENING, table
+from ragbench.judging.rules import RULES, check
+from ragbench.judging.sentences import sentences
+
+PATH = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
+PAGE = PATH.read_text(encoding="utf-8")
+
+
+def test_the_table_of_rules_is_current() -> None:
+    shown = PAGE.split(OPENING)[1].split(CLOSING)[0].strip()
+    assert shown == table(), "run: python -m ragbench.judging.reference"
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_every_rule_is_in_the_table(name: str) -> None:
+    assert f"| `{name}` |" in PAGE
+
+
+def test_the_first_example_holds() -> None:
+    (code,) = re.findall(r"```python\n(from ragbench.judging.rules import check.*?)```", PAGE, re.S)
+    space: dict[str, object] = {}
+    exec(code, space)
+    verdict = space["verdict"]
+    assert repr(bool(verdict)) in code
+    assert verdict.reason in code  # type: ignore[attr-defined]
+
+
+def test_the_counts_in_the_definitions_hold() -> None:
+    text = "根据现有资料，无法直接回答您的问题。"
+    assert (measure.characters(text), measure.characters_with_punctuation(text)) == (16, 18)
+    assert len(measure.words("用Python写3行")) == 5
+    assert len(measure.words("Don't pay 3.14 for a well-known U.S. brand!")) == 8
+    assert len(sentences('"Stop!" he said.')) == 1
+    assert measure.words("共3.5亿元") == ["共", "3.5", "亿", "元"]
+
+
+def test_the_marks_named_as_bullets_are_bullets() -> None:
+    for mark in "•·●○■□◆▪‣▶➢✓":
+        assert len(blocks.bullet_items(f"{mark}甲")) == 1
+        assert mark in PAGE
+    for mark in "-*+–":
+        assert len(blocks.bullet_items(f"{mark} 甲")) == 1
+        assert len(blocks.bullet_items(f"{mark}甲")) == 0
+
+
+OFFICIAL = {  # what the list of faults says that our rules do
+    "F1": (
+        "keywords:frequency",
+        {"keyword": "robber", "frequency": 2, "relation": "at least"},
+        "robbers, robbers",
+        False,
+    ),
+    "F2": ("change_case:english_capital", {}, "YES", True),
+    "F3": (
+        "change_case:english_capital",
+        {},
+        "1. *ABIGAIL SMITH*\n2. BENJAMIN JONES\n3. CHARLOTTE BROWN",
+        True,
+    ),
+    "F4": (
+        "keywords:letter_frequency",
+        {"letter": "!", "let_frequency": 1, "let_relation": "at least"},
+        "no such mark",
+        False,
+    ),
+    "F5": (
+        "length_constraints:number_sentences",
+        {"num_sentences": 2, "relation": "less than"},
+        "1. Buy milk",
+        True,
+    ),
+    "F6": (
+        "length_constraints:number_sentences",
+        {"num_sentences": 2, "relation": "less than"},
+        "Ask (have you tried it?), taking care.",
+        True,
+    ),
+    "F7": (
+        "length_constraints:number_sentences",
+        {"num_sentences": 3, "relation": "at least"},
+        "第一句。第二句！第三句？",
+        True,
+    ),
+    "F8": ("detectable_content:postscript", {"postscript_marker": "P.S."}, "see map. s. 3", False),
+    "F9": (
+        "detectable_format:number_bullet_lists",
+        {"num_bullets": 0},
+        "---\n-5 degrees\n*Reign*",
+        True,
+    ),
+    "F10": ("keywords:forbidden_words", {"forbidden_words": ["!"]}, "Great news! Done", False),
+    "F11": ("keywords:existence", {"keywords": ["a.b"]}, "axb", False),
+    "F12": (
+        "length_constraints:number_words",
+        {"num_words": 16, "relation": "at least"},
+        "根据现有资料，无法直接回答您的问题。",
+        True,
+    ),
+    "F13": (
+        "change_case:capital_word_frequency",
+        {"capital_frequency": 2, "capital_relation": "less than"},
+        "DON'T",
+        True,
+    ),
+    "F14": (
+        "length_constraints:number_paragraphs",
+        {"num_paragraphs": 1},
+        "One ***really*** good one",
+        True,
+    ),
+    "F15": (
+        "length_constraints:nth_paragraph_first_word",
+        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "however"},
+        "One.\n\n\n\n**However**, two.",
+        True,
+    ),
+    "F16": (
+        "detectable_format:multiple_sections",
+        {"section_spliter": "Section", "num_sections": 1},
+        "as Section 2 of the act says",
+        False,
+    ),
+    "F17": ("punctuation:no_comma", {}, "好，一个。", False),
+    "F18": ("detectable_format:json_format", {}, '{"a": NaN}', False),
+}
+
+
+def test_the_list_of_faults_is_closed() -> None:
+    assert re.findall(r"^\| (F\d+) ", PAGE, flags=re.MULTILINE) == list(OFFICIAL)
+
+
+@pytest.mark.parametrize("fault", OFFICIAL)
+def test_our_rules_do_what_the_list_of_faults_says(fault: str) -> None:
+    if fault in ("F2", "F3"):
+        pytest.importorskip("py3langid", reason="needs the extra: pip install ragbench[rules]")
+    name, params, text, expected = OFFICIAL[fault]
+    assert bool(check(name, text, params)) is expected
