@@ -188,5 +188,6 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
     fits = [name for name, _, _ in rows if wanted == name]
     fits = fits or [name for name, judge, _ in rows if wanted == judge]
     if not fits:
-        raise UnknownName("panel", wanted, [row[0] for row in rows], place="the study")
+        options = dict.fromkeys([*(row[0] for row in rows), *(row[1] for row in rows)])
+        raise UnknownName("panel", wanted, options, place="the study")
     return fits
