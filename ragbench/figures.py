@@ -21,7 +21,7 @@ __all__ = ["COLOURS", "PALETTE", "colour", "dots", "gap"]
 
 render.use_in_notebooks()
 
-_LABEL_COLUMNS = 22
+_LABEL_COLUMNS = 25
 _INDEPENDENT = "Strict if failures were independent"
 _LABEL_SIZE, _NOTE_SIZE, _TITLE_SIZE = 13, 12, 16
 Row = dict[str, Any]
@@ -120,6 +120,7 @@ def _gap_trace(loose: Row, strict: Row, place: int) -> go.Scatter:
         line={"width": 7, "color": style.tint(hue, 0.28)},
         marker={"size": 11, "color": ["white", hue], "line": {"width": 2, "color": hue}},
         error_x=_bars([strict, loose], hue),
+        cliponaxis=False,
         hovertext=_hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
         hoverinfo="text",
     )
@@ -134,6 +135,7 @@ def _dot_trace(row: Row, place: int, metric: str) -> go.Scatter:
         mode="markers",
         marker={"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
         error_x=_bars([row], hue),
+        cliponaxis=False,
         hovertext=_hover({metric_label(metric): row}, is_share=is_share(metric)),
         hoverinfo="text",
     )
@@ -272,7 +274,7 @@ def _laid_out(
             side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
             _note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
     margin = {"l": left, "r": 24 + 7 * max(len(text) for text in (*texts, *header.split("<br>")))}
-    height = len(rows) * max(25, 7 + 15 * max(len(text) for text in lines))
+    height = len(rows) * max(30 if legend else 25, 7 + 15 * max(len(text) for text in lines))
     return _framed(figure, title, notes, margin, height, legend=legend, header=header)
 
 

@@ -26,7 +26,12 @@ REMEDY = (
     "no browser to draw them was found: install Chromium or Google Chrome (Debian: apt-get install "
     "chromium; anywhere: plotly_get_chrome), or set BROWSER_PATH to the program"
 )
-CONFIG = {"typesetMath": False, "displaylogo": False}
+# What plotly.js is told: no formulas, and few buttons, as they lie over the title.
+CONFIG = {
+    "typesetMath": False,
+    "displaylogo": False,
+    "modeBarButtons": [["toImage", "resetScale2d"]],
+}
 _SCALE = {"png": 4.0}  # 1920 pixels wide: 570 dots per inch in print, the width of a slide
 _TIMEOUT, _IDLE = 90, 60  # seconds
 
@@ -127,7 +132,7 @@ class _Renderer(PlotlyRenderer):  # type: ignore[misc]
         picture = go.Figure(fig_dict, skip_invalid=True)
         bundle: dict[str, Any] = super().to_mimebundle(fig_dict)
         try:
-            png = images(picture, ["png"], scale=2)["png"]
+            png = images(picture, ["png"], scale=1)["png"]
             bundle["image/png"] = base64.b64encode(png).decode("ascii")
         except NoImages as problem:
             _say_once(f"Figures are stored without a still picture: {problem}.")
@@ -142,9 +147,10 @@ def _say_once(text: str) -> None:
 def use_in_notebooks() -> None:
     """Have notebooks store a PNG beside each interactive figure.
 
-    JupyterLab draws the interactive one, also when a notebook is opened again without a kernel;
-    nbconvert and code forges show the PNG. Done when `ragbench.figures` is imported, unless the
-    reader chose a renderer (`PLOTLY_RENDERER`, `plotly.io.renderers.default`).
+    JupyterLab shows the PNG, of the same size, and makes it interactive under the pointer, also in
+    a notebook opened again without a kernel; nbconvert and code forges show the PNG. Done when
+    `ragbench.figures` is imported, unless the reader chose a renderer (`PLOTLY_RENDERER`,
+    `plotly.io.renderers.default`).
     """
     pio.renderers["ragbench"] = _Renderer(config=CONFIG)
     if pio.renderers.default == "plotly_mimetype" and "PLOTLY_RENDERER" not in os.environ:

@@ -134,20 +134,30 @@ def columns(text: str) -> int:
 def wrapped(value: object, width: int, *, most: int = 3) -> list[str]:
     """The lines of a text, each at most `width` columns; what exceeds `most` lines ends in "…".
 
-    Lines break after blanks, hyphens and slashes, or inside a longer run when nothing else helps.
+    Lines break after blanks, hyphens and slashes, or inside a longer run when nothing else helps,
+    and are about equally long.
 
-    >>> wrapped("Qwen3-235B-A22B-Thinking-2507", 20)
+    >>> wrapped("Qwen3-235B-A22B-Thinking-2507", 26)
     ['Qwen3-235B-A22B-', 'Thinking-2507']
     """
+    text = clean(value)
+    lines = _broken(text, width)
+    if len(lines) > most:
+        return _at_most(most, lines, width)
+    narrower = (_broken(text, less) for less in range(width // 2, width))
+    return next((found for found in narrower if len(found) == len(lines)), lines)
+
+
+def _broken(text: str, width: int) -> list[str]:
     lines = [""]
-    for piece in re.findall(r"[^\s\-/·,;]*(?:\s*[\-/·,;]+\s*|\s+|$)", clean(value)):
+    for piece in re.findall(r"[^\s\-/·,;]*(?:\s*[\-/·,;]+\s*|\s+|$)", text):
         if lines[-1] and columns(lines[-1] + piece.rstrip()) > width:
             lines.append("")
         for letter in piece:
             if columns(lines[-1] + letter) > width and not letter.isspace():
                 lines.append("")
             lines[-1] += letter
-    return _at_most(most, [line.strip() for line in lines], width)
+    return [line.strip() for line in lines]
 
 
 def joined(texts: list[str], width: int, *, most: int = 9) -> list[str]:

@@ -134,7 +134,12 @@ def test_wrapping_loses_no_letter():
 
 
 def test_texts_that_fit_share_a_line():
-    assert style.joined(["a", "b", "c" * 30], 20, most=2) == ["a · b", "c" * 19 + "…"]
+    assert style.joined(["a", "b", "c" * 18], 20) == ["a · b", "c" * 18]
+    assert style.joined(["a", "b", "c" * 90], 20, most=2)[1].endswith("c…")
+
+
+def test_lines_are_about_equally_long():
+    assert style.wrapped("one two three four five six", 24) == ["one two three", "four five six"]
 
 
 def test_chinese_without_a_font_is_said_once(monkeypatch):
