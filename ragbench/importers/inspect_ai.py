@@ -23,6 +23,7 @@ from ragbench.errors import ImportFailed
 from ragbench.importers.columns import PLANNED
 from ragbench.importers.report import Report
 from ragbench.importers.tables import Record
+from ragbench.metrics import taken_names
 
 LARGEST_MEMBER = 200_000_000
 LARGEST_ARCHIVE = 8_000_000_000
@@ -52,7 +53,10 @@ def read_archive(path: Path, data: bytes, report: Report) -> list[Record]:
         raise ImportFailed(f"{path} is an archive, but not a log of inspect_ai: no header in it.")
     if sum(info.file_size for info in archive.infolist()) > LARGEST_ARCHIVE:
         raise ImportFailed(f"{path} unpacks to more than {LARGEST_ARCHIVE // 10**9} GB; split it.")
-    header = json.loads(_member(path, archive, data, head))
+    try:
+        header = json.loads(_member(path, archive, data, head))
+    except (ValueError, RecursionError):
+        header = None
     if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
         raise ImportFailed(f"{path} is an archive, but its {head} is not that of inspect_ai.")
     return list(_rows(header, _samples(path, archive, data, report), report))
@@ -245,9 +249,9 @@ def _verdicts(sample: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def criterion(name: str, framework: str = "inspect_ai") -> str:
-    """`name`, or `framework.name` where it would mean a criterion that grades smaller things."""
-    smaller = {c.key for c in taxonomy.CRITERIA if c.target != "response"}
-    return f"{framework}.{name}" if name.casefold() in smaller else name
+    """`name`, or `framework.name` where it would mean a criterion of the papers, or a column."""
+    taken = {c.key for c in taxonomy.CRITERIA} | taken_names()
+    return f"{framework}.{name}" if name.casefold() in taken else name
 
 
 def scalars(values: object, most: int = 50) -> dict[str, Any]:

@@ -58,19 +58,33 @@ def decode(path: Path, data: bytes, report: Report) -> str:
 
     A byte order mark decides. Else UTF-16 is known by its zero bytes, and what is not UTF-8 is
     GB18030 when its high bytes come in pairs, as Chinese does. The report says what was found.
+
+    Raises:
+        ImportFailed: there is nothing in the file but blanks.
     """
+    text, encoding = _decoded(data)
+    if encoding != "UTF-8":
+        report.note(f"read as {encoding}", "If texts look wrong, save the file as UTF-8.")
+    if "\x00" in text:
+        report.note(f"{text.count(chr(0))} zero bytes were dropped", "Save the file as plain text.")
+        text = text.replace("\x00", "")
+    if not text.strip():
+        raise ImportFailed(f"{path} is empty; there is nothing to import.")
+    return text
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
     for mark, codec, name in _BOMS:
         if data.startswith(mark):
-            text = data[len(mark) :].decode(codec, "replace")
-            return _without_nul(text, name, report)
+            return data[len(mark) :].decode(codec, "replace"), name
     head = data[:4096]
     if head.count(0) > len(head) // 4:
         codec = "utf-16-le" if head[1::2].count(0) > head[0::2].count(0) else "utf-16-be"
-        return _without_nul(data.decode(codec, "replace"), "UTF-16", report)
+        return data.decode(codec, "replace"), "UTF-16"
     try:
-        return _without_nul(data.decode("utf-8"), "UTF-8", report)
+        return data.decode("utf-8"), "UTF-8"
     except UnicodeDecodeError:
-        return _without_nul(*_legacy(data), report)
+        return _legacy(data)
 
 
 def _legacy(data: bytes) -> tuple[str, str]:
@@ -86,12 +100,3 @@ def _legacy(data: bytes) -> tuple[str, str]:
         if chinese.count("\ufffd") <= 0.05 * high:
             return chinese, "GB18030"
     return data.decode("cp1252", "replace"), "Windows-1252"
-
-
-def _without_nul(text: str, encoding: str, report: Report) -> str:
-    if encoding != "UTF-8":
-        report.note(f"read as {encoding}", "If texts look wrong, save the file as UTF-8.")
-    if "\x00" in text:
-        report.note(f"{text.count(chr(0))} zero bytes were dropped", "Save the file as plain text.")
-        text = text.replace("\x00", "")
-    return text

@@ -59,6 +59,8 @@ class Study:
     def report_differences(self, frames: dict[str, pl.DataFrame], report: Report) -> None:
         """Say where `frames` (with `line`) and the study disagree; the study keeps what it has."""
         for relation, frame in frames.items():
+            if relation == "evidence":  # goes with its judgment
+                continue
             keys = list(relations.KEYS[relation])
             names = [name for name in frame.columns if name not in (*keys, "line")]
             stored = self.rows(relation, frame.select(keys), names)

@@ -6,15 +6,18 @@ import math
 
 import polars as pl
 
+from ragbench import taxonomy
 from ragbench.importers.entities import entity
 from ragbench.importers.identity import mapped, refuse, with_columns
 from ragbench.importers.report import Report
 from ragbench.importers.study import Study
 from ragbench.judging.verdicts import read_value
+from ragbench.metrics import taken_names
 
 _NAMES_CONSTRAINT = pl.any_horizontal(
     pl.col("constraint", "constraint_text", "target").is_not_null()
 )
+_YES_OR_NO = [criterion.key for criterion in taxonomy.CRITERIA]
 KEY = ["response_id", "criterion", "target_id", "judge", "repeat"]
 
 
@@ -111,6 +114,14 @@ def with_targets(frame: pl.DataFrame, study: Study, report: Report) -> pl.DataFr
     frame = refuse(
         frame,
         report,
+        pl.col("criterion").is_in(sorted(taken_names())),
+        "the criterion has the name of a column of scores",
+        "Give it another name, as `my …`.",
+        pl.col("criterion"),
+    )
+    frame = refuse(
+        frame,
+        report,
         (pl.col("grades") == "constraint") & pl.col("constraint_id").is_null(),
         pl.format("{} grades constraints, and the line names none", "criterion"),
         "Fill in the constraint.",
@@ -176,7 +187,8 @@ def claims(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
 def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Rows with `value` (a number) or `why` (the error); lines without either are dropped.
 
-    Those belong to responses that failed: there is nothing to grade. Every error is reported.
+    Those belong to responses that failed: there is nothing to grade. Every error is reported. The
+    criteria of the papers are met or not; half a point of them is an error.
     """
     frame = with_columns(frame, "score", "error", "response_error")
     given = ["score", "_lowest", "_highest"]
@@ -189,12 +201,8 @@ def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     frame = frame.join(distinct, on=given, how="left", maintain_order="left", nulls_equal=True)
     failed = pl.col("response_error").is_not_null() & pl.col("score").is_null()
     frame = frame.filter(~(failed & pl.col("error").is_null()))
-    both = pl.col("error").is_not_null() & pl.col("score").is_not_null()
-    frame = frame.with_columns(
-        why=pl.when(both)
-        .then(pl.format("both a score ({}) and an error: {}", "score", "error"))
-        .otherwise(pl.coalesce("error", "why")),
-        value=pl.when(pl.col("error").is_null()).then("value"),
+    frame = frame.with_columns(why=pl.coalesce(_contradiction(frame), "error", "why")).with_columns(
+        value=pl.when(pl.col("why").is_null()).then("value")
     )
     report.lines(
         frame.filter(pl.col("why").is_not_null()).select("line", problem="why", value="score"),
@@ -202,12 +210,24 @@ def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
         relation="judgments",
         remedy="Stored without a score. Mend the cell and import again: a score takes its place.",
     )
-    partial = frame.filter(
-        (pl.col("criterion") == "adherence") & (pl.col("value") > 0) & (pl.col("value") < 1)
-    ).height
-    if partial:
-        report.note(f"{partial} scores of adherence lie between 0 and 1: kept, but not satisfied")
     return frame
+
+
+def _contradiction(frame: pl.DataFrame) -> pl.Expr:
+    """Why a number that could be read is no verdict, else null."""
+    scored, fails = pl.col("score").is_not_null(), pl.col("value") < 1
+    failed = pl.col("response_error").is_not_null().any().over("response_id")
+    triggered = pl.col("is_triggered") if "is_triggered" in frame.columns else pl.lit(True)
+    return (
+        pl.when(scored & pl.col("error").is_not_null())
+        .then(pl.format("both a score ({}) and an error: {}", "score", "error"))
+        .when(scored & failed)
+        .then(pl.format("a score ({}) of a response that is an error", "score"))
+        .when(pl.col("criterion").is_in(_YES_OR_NO) & fails & (pl.col("value") > 0))
+        .then(pl.format("{} is 0 or 1 and nothing between: {}", "criterion", "score"))
+        .when((pl.col("criterion") == "adherence") & fails & ~triggered)
+        .then(pl.lit("not triggered, which satisfies the constraint, and yet failed"))
+    )
 
 
 def without_repetitions(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
