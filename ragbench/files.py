@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
+import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,71 +22,135 @@ def journal_folder(file: Path) -> Path:
     return file.with_name(f"{file.name}.journal")
 
 
-def open_study(file: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """An in-memory connection with `file` as `store` and the views over it."""
+def copy_of(file: Path) -> Path:
+    """Where a changed copy of `file` is made before it takes its place."""
+    return file.with_name(f"{file.name}.fold")
+
+
+def log_of(file: Path) -> Path:
+    """DuckDB's write-ahead log beside `file`, there when another program wrote and was stopped."""
+    return file.with_name(f"{file.name}.wal")
+
+
+def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.DuckDBPyConnection:
+    """An in-memory connection with `file` attached under `alias`, and the views over it."""
     con = duckdb.connect()
-    con.execute(f"SET temp_directory = {quote(_spill_folder())}")
-    attach(con, file, read_only=read_only)
-    for relation in relations.layout():
-        con.execute(f"CREATE VIEW {relation} AS SELECT * FROM store.main.{relation}")
-    con.execute("CREATE VIEW scoped AS SELECT * FROM wanted")
-    con.execute(relations.read_sql("views.sql"))
+    try:
+        con.execute(f"SET temp_directory = {quote(_spill_folder())}")
+        attach(con, file, read_only=read_only, alias=alias)
+        point_views(con, alias)
+        con.execute("CREATE VIEW scoped AS SELECT * FROM wanted")
+        con.execute(relations.read_sql("views.sql"))
+    except BaseException:
+        con.close()
+        raise
     return con
 
 
-def attach(con: duckdb.DuckDBPyConnection, file: Path, *, read_only: bool) -> None:
-    mode = " (READ_ONLY)" if read_only else ""
+def point_views(con: duckdb.DuckDBPyConnection, alias: str) -> None:
+    """Let the views of the relations read the database attached under `alias`."""
+    for relation in relations.layout():
+        con.execute(
+            f"CREATE OR REPLACE VIEW memory.main.{relation} AS "
+            f"SELECT * FROM {alias}.main.{relation}"
+        )
+
+
+def attach(
+    con: duckdb.DuckDBPyConnection, file: Path, *, read_only: bool, alias: str = "store"
+) -> None:
+    # The type is named because DuckDB would fetch an extension for a file of SQLite.
+    options = "TYPE duckdb, READ_ONLY" if read_only else "TYPE duckdb"
     try:
-        con.execute(f"ATTACH {quote(file)} AS store{mode}")
-    except duckdb.Error as error:
+        try:
+            con.execute(f"ATTACH {quote(file)} AS {alias} ({options})")
+        except duckdb.IOException as error:
+            if "WAL checkpoint iteration does not match" not in str(error):
+                raise
+            # A fold took the log in and was stopped before it could remove it.
+            log_of(file).unlink(missing_ok=True)
+            con.execute(f"ATTACH {quote(file)} AS {alias} ({options})")
+    except (duckdb.Error, OSError) as error:
         raise unusable(file, error) from None
 
 
 def layout_version(file: Path) -> int:
-    """The schema version of `file`, at most this package's."""
+    """The schema version of `file`, at most this package's. The file is whole, as far as it says.
+
+    Raises:
+        StoreError: the file is foreign, damaged, newer, or cannot be read.
+    """
     con = duckdb.connect()
     try:
         attach(con, file, read_only=True)
-        version = con.execute("SELECT schema_version FROM store.main.study").fetchall()[0][0]
-    except (duckdb.CatalogException, duckdb.BinderException, IndexError):
-        raise StoreError(
-            f"{file} is a DuckDB file but not a ragbench study (it has no relation `study`). "
-            "Name another path; to bring its tables in, export them to Parquet and use "
-            "`ragbench import`."
-        ) from None
+        found = con.execute("SELECT schema_version FROM store.main.study").fetchall()
+        version = found[0][0] if len(found) == 1 else None
+        size, count = con.execute(
+            "SELECT block_size, total_blocks FROM pragma_database_size() "
+            "WHERE database_name = 'store'"
+        ).fetchall()[0]
+    except (duckdb.CatalogException, duckdb.BinderException):
+        version = None
     except duckdb.Error as error:
         raise unusable(file, error) from None
     finally:
         con.close()
+    if not isinstance(version, int):
+        raise StoreError(
+            f"{file} is a DuckDB file but not a ragbench study (it has no relation `study`). "
+            "Name another path; to bring its tables in, export them to Parquet and use "
+            "`ragbench import`. The file was not touched."
+        )
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"{file} was written by a newer ragbench (layout {version}; this one knows "
             f"{SCHEMA_VERSION}). Install a newer ragbench; the file was not touched."
         )
-    return int(version)
+    if file.stat().st_size < _HEADER_BYTES + size * count:
+        raise unusable(file, OSError("it is shorter than its own count of blocks"))
+    return version
 
 
-def create(file: Path, name: str) -> None:
+_HEADER_BYTES = 3 * 4096  # before the first block of a DuckDB file
+
+
+def create(file: Path, name: str = "study") -> None:
     """A new study file with its layout and the names of the taxonomy."""
-    con = duckdb.connect(str(file))
-    con.execute(relations.read_sql("schema.sql"))
-    con.execute("INSERT INTO study VALUES (?, NULL, ?, NULL)", [name, SCHEMA_VERSION])
-    con.executemany(
-        "INSERT INTO dimensions VALUES (?, ?, ?, ?)",
-        [(d.key, d.category, d.label, d.meaning) for d in taxonomy.DIMENSIONS],
-    )
-    con.executemany(
-        "INSERT INTO criteria VALUES (?, ?, ?, ?, ?, ?)",
-        [(c.key, c.target, c.lowest, c.highest, c.prompt, c.meaning) for c in taxonomy.CRITERIA],
-    )
-    con.execute("CHECKPOINT")
-    con.close()
+    with duckdb.connect(str(file)) as con:
+        con.execute(relations.read_sql("schema.sql"))
+        con.execute("INSERT INTO study VALUES (?, NULL, ?, NULL)", [name, SCHEMA_VERSION])
+        con.executemany(
+            "INSERT INTO dimensions VALUES (?, ?, ?, ?)",
+            [(d.key, d.category, d.label, d.meaning) for d in taxonomy.DIMENSIONS],
+        )
+        con.executemany(
+            "INSERT INTO criteria VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (c.key, c.target, c.lowest, c.highest, c.prompt, c.meaning)
+                for c in taxonomy.CRITERIA
+            ],
+        )
+        con.execute("CHECKPOINT")
 
 
-def settle_log(file: Path) -> None:
-    """Let DuckDB finish what another program left in a write-ahead log beside the file."""
-    if file.with_name(f"{file.name}.wal").exists():
-        duckdb.connect(str(file)).close()
+def make_copy(file: Path, copy: Path) -> None:
+    """A private copy of `file`, with what another program left in a write-ahead log beside it."""
+    if not os.access(file, os.W_OK):
+        raise StoreError(
+            f"{file} is write-protected, so nothing was added to it. Make it writable "
+            f"(chmod u+w) and call again; rows of running steps are safe in {journal_folder(file)}."
+        )
+    shutil.copy(file, copy)  # with its permissions
+    if log_of(file).exists():
+        shutil.copyfile(log_of(file), log_of(copy))
+
+
+def put_in_place(copy: Path, file: Path) -> None:
+    """Let `copy` be `file` from now on, also after a power cut."""
+    sync(copy)
+    os.replace(copy, file)
+    log_of(file).unlink(missing_ok=True)  # its rows came along with the copy
+    sync(file.parent)
 
 
 def fold_lock(file: Path, timeout: float = 600) -> Any:
@@ -105,33 +170,55 @@ def fold_lock(file: Path, timeout: float = 600) -> Any:
 
 
 def stamp(file: Path) -> str:
-    status = file.stat()
+    """What changes whenever another file takes the place of `file`."""
+    try:
+        status = file.stat()
+    except OSError:
+        raise StoreError(
+            f"no study at {file} any more: it was moved or deleted while it was being read. Put "
+            "it back, or connect to its new place."
+        ) from None
     return f"{status.st_ino}:{status.st_mtime_ns}:{status.st_size}"
 
 
-def sync(file: Path) -> None:
-    with file.open("rb+") as handle, contextlib.suppress(OSError):
-        os.fsync(handle.fileno())
+def sync(place: Path) -> None:
+    """Bring a file or a folder's entries to the disk; some file systems cannot, which is fine."""
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
 
 
 def discard(file: Path) -> None:
     file.unlink(missing_ok=True)
-    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
+    log_of(file).unlink(missing_ok=True)
 
 
 def unusable(file: Path, error: Exception) -> StoreError:
-    """One clear message for what DuckDB says about a file that it cannot open."""
-    text = str(error).splitlines()[0]
-    lowered = str(error).lower()
-    if "lock" in lowered:
+    """One clear message for what DuckDB says about a file that it cannot open or read."""
+    text = str(error).splitlines()[0].removeprefix("IO Error: ").split(". See also")[0]
+    said = str(error).replace(str(file), "").lower()  # a path may hold any of these words
+    if "could not set lock" in said or "conflicting lock" in said:
+        holder = re.search(r"held in .*", text)
+        who = f" ({holder[0]})" if holder else ""
         return StoreError(
-            f"{file} is open for writing in another program ({text}). Close it there: ragbench "
-            "itself never holds that lock."
+            f"{file} is open for writing in another program{who}. Close it there and call again: "
+            "ragbench itself never holds that lock, and rows of running steps are safe in "
+            f"{journal_folder(file)}."
         )
-    if "no space" in lowered or getattr(error, "errno", None) == errno.ENOSPC:
+    if "no space" in said or "quota" in said or getattr(error, "errno", 0) in _FULL:
         return no_room(file)
-    if "permission" in lowered or "cannot open file" in lowered:
-        return StoreError(f"{file} cannot be opened ({text}). Check the path and its permissions.")
+    if "permission denied" in said:
+        return StoreError(
+            f"{file} may not be read by this user (permission denied). Ask its owner, or "
+            "copy it to a place of your own."
+        )
+    if "is a directory" in said:
+        return StoreError(f"{file} is a folder, not a study; name the file in it.")
     return StoreError(
         f"{file} is not a usable study: it is damaged, cut short, or no DuckDB file ({text}). "
         "Restore it from a copy or import the sources again; it was not changed, and rows not "
@@ -148,12 +235,16 @@ def no_room(place: Path) -> StoreError:
 
 
 def cannot_write(file: Path, error: OSError) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in _FULL:
         return no_room(file)
     return StoreError(
-        f"cannot write beside {file} ({error.strerror}). The folder must be writable: journals and "
-        "the new copy of the study are made there."
+        f"cannot write beside {file} ({error.strerror or error}). Its folder must be there and "
+        "writable: journals and the new copy of the study are made in it. Nothing stored was "
+        "changed."
     )
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _spill_folder() -> Path:

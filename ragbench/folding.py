@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,20 @@ import duckdb
 import polars as pl
 from filelock import Timeout
 
-from ragbench import relations
-from ragbench.errors import BadRow, RagbenchError, StoreError
+from ragbench import relations, rows
+from ragbench.errors import BadRow, RagbenchError
 from ragbench.files import (
     attach,
     cannot_write,
+    copy_of,
     create,
     discard,
     fold_lock,
     journal_folder,
     layout_version,
+    make_copy,
     open_study,
-    quote,
-    settle_log,
-    sync,
+    put_in_place,
     unusable,
 )
 from ragbench.journal import (
@@ -39,12 +38,16 @@ from ragbench.journal import (
     parse,
     set_aside,
 )
-from ragbench.relations import FOLLOWS, KEYS, SCHEMA_VERSION, SUPERSEDED, listed
+from ragbench.migration import migrate
+from ragbench.relations import FOLLOWS, KEYS, SCHEMA_VERSION, SUPERSEDED
+from ragbench.summaries import rewrite_summaries, summarise
+
+__all__ = ["add_frames", "fold", "fold_quietly", "pace", "rewrite", "rewrite_summaries"]
 
 Frames = Mapping[str, pl.DataFrame]
+_BATCH_BYTES = 32_000_000
+"""How much of the journals is held in memory at once."""
 _fold_seconds: dict[Path, float] = {}
-SUMMARIES = {"adherence_summary": "adherence", "criterion_summary": "criterion_scores"}
-"""Tables kept by every fold, and the views that define them."""
 
 
 def fold(path: str | os.PathLike[str]) -> None:
@@ -57,7 +60,7 @@ def fold(path: str | os.PathLike[str]) -> None:
     if not has_journals(file):
         return
     with fold_lock(file):
-        _fold_journals(file)
+        fold_journals(file)
 
 
 def fold_quietly(file: Path, patience: float = 0.0) -> None:
@@ -65,15 +68,15 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
 
     A reader must not wait for another process, nor fail for want of room or permission: it shows
     what the file holds and says once what is still missing. With `patience` (seconds) a file that
-    was folded that recently is left alone.
+    was folded that recently is left alone, unless a stopped process left rows.
     """
     if not has_journals(file):
         return
-    if patience and file.exists() and time.time() - file.stat().st_mtime < patience:
+    if file.exists() and 0 <= time.time() - file.stat().st_mtime < patience:
         return
     try:
         with fold_lock(file, timeout=0):
-            _fold_journals(file)
+            fold_journals(file)
     except Timeout:
         return
     except (RagbenchError, OSError) as error:
@@ -82,66 +85,83 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
         warnings.warn(f"rows in {journal_folder(file)} are not shown yet: {error}", stacklevel=3)
 
 
-def _fold_journals(file: Path) -> None:
+def fold_journals(file: Path) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
+    began = time.monotonic()
     ended = [journal for journal in journals(file) if has_ended(journal)]
     offsets = _offsets(file)
-    found = {
-        journal: taken
-        for journal in journals(file)
-        if (taken := complete_lines(journal, offsets.get(journal.stem, 0)))[0]
-    }
-    if found:
-        lines = [line for taken, _ in found.values() for line in taken]
-        frames, unfit = parse(lines)
-        set_aside(file, unfit)
-        ends = {journal.stem: end for journal, (_, end) in found.items()}
-        rewrite(file, lambda con: _add_journaled(con, frames, ends))
+    while found := _take(file, offsets):
+        ends = {journal: end for journal, (_, end) in found.items()}
+        _fold_lines(file, [line for lines, _ in found.values() for line in lines], ends)
+        offsets.update(ends)
     for journal in ended:
         journal.unlink(missing_ok=True)
         journal.with_suffix(".lock").unlink(missing_ok=True)
     if ended:
         with contextlib.suppress(OSError):  # another run has begun
             journal_folder(file).rmdir()
+    _fold_seconds[file] = time.monotonic() - began
+
+
+def _fold_lines(file: Path, lines: list[bytes], ends: Mapping[str, int]) -> None:
+    frames, unfit = parse(lines)
+    set_aside(file, unfit)
+    rewrite(file, lambda con: _add_journaled(con, frames, ends))
+
+
+def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes], int]]:
+    """Complete lines not folded yet and where they end, by journal, up to `_BATCH_BYTES`."""
+    found = {}
+    room = _BATCH_BYTES
+    for journal in journals(file):
+        start = offsets.get(journal.stem, 0)
+        lines, end = complete_lines(journal, start, room)
+        if lines:
+            found[journal.stem] = (lines, end)
+            room -= end - start
+        if room <= 0:
+            break
+    return found
 
 
 def rewrite(
-    file: Path, change: Callable[[duckdb.DuckDBPyConnection], pl.DataFrame]
+    file: Path, change: Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]]
 ) -> pl.DataFrame:
-    """Apply `change` to a copy of the study and put the copy in its place (the lock is held)."""
-    copy = file.with_name(f"{file.name}.fold")
-    began = time.monotonic()
+    """Apply `change` to a copy of the study, which takes its place (the lock is held).
+
+    `change` gives a report, and whether it changed anything: if not, the file stays as it is.
+    """
+    copy = copy_of(file)
     try:
         discard(copy)
-        if file.exists():
-            settle_log(file)
-            if layout_version(file) < SCHEMA_VERSION:
-                migrate(file, layout_version(file), is_locked=True)
-            shutil.copyfile(file, copy)
-        else:
+        is_new = not file.exists()
+        if is_new:
             file.parent.mkdir(parents=True, exist_ok=True)
-            create(copy, file.stem)
+            create(copy)
+        else:
+            if layout_version(file) < SCHEMA_VERSION:
+                migrate(file, is_locked=True)
+            make_copy(file, copy)
         con = open_study(copy, read_only=False)
         try:
             con.execute("BEGIN")
-            report = change(con)
+            report, is_changed = change(con)
             con.execute("COMMIT")
             con.execute("CHECKPOINT store")
             con.execute("DETACH store")
         finally:
             con.close()
-        sync(copy)
-        os.replace(copy, file)
+        if is_new or is_changed:
+            put_in_place(copy, file)
     except OSError as error:
         raise cannot_write(file, error) from None
+    except (duckdb.ConversionException, duckdb.ConstraintException) as error:
+        raise BadRow(f"a row does not fit: {str(error).splitlines()[0]}") from None
     except duckdb.Error as error:
-        if isinstance(error, (duckdb.ConversionException, duckdb.ConstraintException)):
-            raise BadRow(f"a row does not fit: {str(error).splitlines()[0]}") from None
         raise unusable(file, error) from None
     finally:
         with contextlib.suppress(OSError):
             discard(copy)
-    _fold_seconds[file] = time.monotonic() - began
     return report
 
 
@@ -153,70 +173,111 @@ def pace(file: Path) -> float:
 
 def add_frames(
     con: duckdb.DuckDBPyConnection, frames: Frames, run: Mapping[str, Any]
-) -> pl.DataFrame:
+) -> tuple[pl.DataFrame, bool]:
     """Add frames of one `append`, whose rows must point to rows that are there."""
-    report = [_add(con, relation, frame) for relation, frame in frames.items()]
-    if any(row["added"] + row["replaced"] for row in report):
-        if any("run_id" in relations.columns(name) for name in frames):
-            _add(con, "runs", relations.fit("runs", [run], ""))
-        _complete(con, frames)
-        _refuse_orphans(con, frames)
-        _refuse_mixed_origins(con)
-        _summarise(con, frames)
+    report = [_add(con, relation, frame, frames) for relation, frame in frames.items()]
+    changed = {row["relation"] for row in report if row["added"] + row["replaced"]}
+    if any("run_id" in relations.columns(name) for name in changed - {"runs"}):
+        con.register("_run", rows.fit("runs", [run], "").to_arrow())
+        con.execute("INSERT INTO store.main.runs SELECT * FROM _run")
+        con.unregister("_run")
+    _complete(con, changed)
+    _refuse_orphans(con, changed)
+    _refuse_mixed_origins(con)
+    summarise(con, changed)
     names = ("relation", "given", "added", "replaced", "present")
-    return pl.DataFrame([{name: row[name] for name in names} for row in report], schema=names)
+    table = pl.DataFrame([{name: row[name] for name in names} for row in report], schema=names)
+    return table, bool(changed)
 
 
 def _add_journaled(
     con: duckdb.DuckDBPyConnection, frames: Frames, ends: Mapping[str, int]
-) -> pl.DataFrame:
+) -> tuple[pl.DataFrame, bool]:
     """Add what journals brought, and how far each was read."""
+    changed = set()
     for relation, frame in frames.items():
-        _add(con, relation, frame)
-    _complete(con, frames)
-    _summarise(con, frames)
+        report = _add(con, relation, frame, frames)
+        if report["added"] + report["replaced"]:
+            changed.add(relation)
+    _complete(con, changed)
+    summarise(con, changed)
     con.execute("DELETE FROM store.main.folded WHERE journal IN (SELECT unnest(?))", [list(ends)])
     con.executemany("INSERT INTO store.main.folded VALUES (?, ?)", list(ends.items()))
-    return pl.DataFrame()
+    return pl.DataFrame(), True
 
 
-def _add(con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame) -> dict[str, Any]:
-    """Add the rows of `frame` that are new by key, successes in the place of errors."""
-    report = {"relation": relation, "given": frame.height, "added": 0, "replaced": 0, "present": 0}
+def _add(
+    con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame, beside: Frames
+) -> dict[str, Any]:
+    """Add the rows of `frame` that are new by key, successes in the place of errors.
+
+    `_new_<relation>` then holds the rows that were added. `beside` are the frames of this batch.
+    """
+    report: dict[str, Any] = {
+        "relation": relation,
+        "given": frame.height,
+        "added": 0,
+        "replaced": 0,
+        "present": 0,
+    }
     if frame.is_empty():
         return report
     con.register("_given", frame.with_row_index("_seq").to_arrow())
     if relation == "study":
         report["replaced"] = _describe_study(con)
+        report["present"] = frame.height - report["replaced"]
         return report
     keys = KEYS[relation]
-    same = " AND ".join(f't."{name}" = i."{name}"' for name in keys)
+    same = _same(keys, "t", "i")
     key = ", ".join(f'i."{name}"' for name in keys)
-    parent = FOLLOWS.get(relation)
-    order, joined = "_seq", ""
+    source = "SELECT * FROM _given"
+    if "_line" not in frame.columns:  # in an append the n-th row of a key goes with the n-th
+        number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq)"
+        source = f"SELECT i.*, {number} AS _line FROM _given AS i"
+    followers = [name for name, parent in FOLLOWS.items() if parent == relation]
+    if any(name in beside for name in followers):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE _given_{relation} AS {source}")
+        source = f"SELECT * FROM _given_{relation}"
+    dropped, order = "", "i._seq"
     if relation in SUPERSEDED:
-        order = "i.error IS NOT NULL, _seq"
-    elif parent:
-        # Of two rows with one key, the one made together with the parent that won.
-        match = " AND ".join(f'p."{name}" = i."{name}"' for name in KEYS[parent])
-        joined = f"LEFT JOIN store.main.{parent} AS p ON {match}"
-        order = "p.run_id IS DISTINCT FROM i.run_id, _seq"
+        order = "i.error IS NOT NULL, i._seq"
+    elif (parent := FOLLOWS.get(relation)) and not beside.get(parent, pl.DataFrame()).is_empty():
+        dropped = _of_another(parent)
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT i.* FROM _given AS i {joined} "
+        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT i.* FROM ({source}) AS i {dropped} "
         f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
     )
     con.unregister("_given")
     if relation in SUPERSEDED:
         report["replaced"] = _give_way(con, relation, same)
+    con.execute(f"DELETE FROM _incoming AS i USING store.main.{relation} AS t WHERE {same}")
     inserted = con.execute(
-        f"INSERT INTO store.main.{relation} "
-        f"SELECT i.* EXCLUDE (_seq) FROM _incoming AS i "
-        f"ANTI JOIN store.main.{relation} AS t ON {same}"
+        f"INSERT INTO store.main.{relation} SELECT * EXCLUDE (_seq, _line) FROM _incoming"
     ).fetchall()[0][0]
+    con.execute(f"DROP TABLE IF EXISTS _new_{relation}")
+    con.execute(f"ALTER TABLE _incoming RENAME TO _new_{relation}")
     report["added"] = inserted - report["replaced"]
     report["present"] = report["given"] - inserted
-    con.execute(f"CREATE OR REPLACE TEMP TABLE _new_{relation} AS SELECT {key} FROM _incoming i")
     return report
+
+
+def _same(keys: Collection[str], left: str, right: str) -> str:
+    return " AND ".join(f'{left}."{name}" = {right}."{name}"' for name in keys)
+
+
+def _of_another(parent: str) -> str:
+    """SQL that drops rows whose own parent row, added together with them, is not what is stored.
+
+    The reason for an error must not stand beside the success that took its place, nor beside the
+    success that was there before.
+    """
+    said = "text" if parent == "responses" else "score"
+    return (
+        f"ANTI JOIN (SELECT g.* FROM _given_{parent} AS g JOIN store.main.{parent} AS p "
+        f"ON {_same(KEYS[parent], 'p', 'g')} "
+        f"WHERE g.error IS DISTINCT FROM p.error OR g.{said} IS DISTINCT FROM p.{said}) AS lost "
+        f"ON {_same(KEYS[parent], 'lost', 'i')} AND lost._line = i._line"
+    )
 
 
 def _give_way(con: duckdb.DuckDBPyConnection, relation: str, same: str) -> int:
@@ -237,39 +298,41 @@ def _give_way(con: duckdb.DuckDBPyConnection, relation: str, same: str) -> int:
 
 def _describe_study(con: duckdb.DuckDBPyConnection) -> int:
     """Update the one row of `study` with the values given; nulls change nothing."""
-    con.execute(
-        "UPDATE store.main.study SET name = coalesce(g.name, study.name), "
-        "primary_panel = coalesce(g.primary_panel, study.primary_panel), "
-        "licence = coalesce(g.licence, study.licence) FROM _given AS g"
-    )
+    names = ("name", "primary_panel", "licence")
+    values = ", ".join(f"{name} = coalesce(g.{name}, study.{name})" for name in names)
+    differs = " OR ".join(f"g.{name} <> coalesce(study.{name}, '')" for name in names)
+    given = ", ".join(f"last({n} ORDER BY _seq) FILTER ({n} IS NOT NULL) AS {n}" for n in names)
+    changed = con.execute(
+        f"UPDATE store.main.study SET {values} FROM (SELECT {given} FROM _given) AS g "
+        f"WHERE {differs}"
+    ).fetchall()[0][0]
     con.unregister("_given")
-    return 1
+    return int(changed)
 
 
-def _complete(con: duckdb.DuckDBPyConnection, frames: Frames) -> None:
+def _complete(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     """Add the rows that others imply: a response was wanted, a wanted model is a model."""
-    if "responses" in frames:
+    if "responses" in changed:
         con.execute(
             "INSERT INTO store.main.wanted "
             "SELECT r.instance_id, r.model, r.setting, r.trial, r.run_id "
             "FROM store.main.responses AS r SEMI JOIN _new_responses USING (response_id) "
             "ANTI JOIN store.main.wanted AS w USING (instance_id, model, setting, trial)"
         )
-    if "responses" in frames or "wanted" in frames:
+    if "responses" in changed or "wanted" in changed:
         con.execute(
             "INSERT INTO store.main.models BY NAME SELECT DISTINCT model FROM store.main.wanted "
             "ANTI JOIN store.main.models USING (model)"
         )
 
 
-def _refuse_orphans(con: duckdb.DuckDBPyConnection, frames: Frames) -> None:
+def _refuse_orphans(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     for relation, column, target, name in relations.REFERENCES:
-        if relation not in frames:
+        if relation not in changed:
             continue
         orphans = con.execute(
-            f'SELECT DISTINCT t."{column}" FROM store.main.{relation} AS t '
-            f"SEMI JOIN _new_{relation} AS i USING ({listed(KEYS[relation])}) "
-            f'ANTI JOIN store.main.{target} AS o ON o."{name}" = t."{column}" LIMIT 3'
+            f'SELECT DISTINCT t."{column}" FROM _new_{relation} AS t '
+            f'ANTI JOIN store.main.{target} AS o ON o."{name}" = t."{column}" ORDER BY ALL LIMIT 3'
         ).fetchall()
         if orphans:
             missing = ", ".join(repr(row[0]) for row in orphans)
@@ -290,106 +353,6 @@ def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
-    """Make the summaries anew from the views, for the whole study."""
-    for summary, view in SUMMARIES.items():
-        con.execute(f"DELETE FROM store.main.{summary}")
-        con.execute(f"INSERT INTO store.main.{summary} SELECT * FROM {view}")
-
-
-def _summarise(con: duckdb.DuckDBPyConnection, frames: Frames) -> None:
-    """Bring the summaries up to date for every instance that the new rows can have changed."""
-    by_instance = {
-        "wanted": "SELECT instance_id FROM _new_wanted",
-        "instances": "SELECT instance_id FROM _new_instances",
-        "instance_constraints": "SELECT instance_id FROM _new_instance_constraints",
-        "verifications": "SELECT instance_id FROM _new_verifications",
-        "responses": "SELECT instance_id FROM responses "
-        "SEMI JOIN _new_responses USING (response_id)",
-        "judgments": "SELECT instance_id FROM responses "
-        "SEMI JOIN _new_judgments USING (response_id)",
-        "claims": "SELECT instance_id FROM claims SEMI JOIN _new_claims USING (claim_id)",
-        "queries": "SELECT instance_id FROM instances SEMI JOIN _new_queries USING (query_id)",
-        "constraints": "SELECT instance_id FROM instance_constraints "
-        "SEMI JOIN _new_constraints USING (constraint_id)",
-    }
-    touched = [
-        sql for name, sql in by_instance.items() if not frames.get(name, pl.DataFrame()).is_empty()
-    ]
-    # A new judge makes a new panel, and a new criterion may explain rows that are there already.
-    if not frames.get("judges", pl.DataFrame()).is_empty() or "criteria" in frames:
-        touched = ["SELECT instance_id FROM wanted"]
-    if not touched:
-        return
-    con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
-    scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
-    con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
-    for summary, view in SUMMARIES.items():
-        con.execute(
-            f"DELETE FROM store.main.{summary} "
-            "WHERE instance_id IN (SELECT instance_id FROM _touched)"
-        )
-        con.execute(f"INSERT INTO store.main.{summary} SELECT * FROM {view}")
-
-
-def migrate(file: Path, version: int, *, is_locked: bool = False) -> None:
-    """Make a new file in the present layout from an older one, which is kept beside it."""
-    with contextlib.nullcontext() if is_locked else fold_lock(file):
-        if layout_version(file) == SCHEMA_VERSION:
-            return  # another process was faster
-        kept = file.with_name(f"{file.stem}.layout{version}{file.suffix}")
-        new = file.with_name(f"{file.name}.migrated")
-        try:
-            discard(new)
-            create(new, file.stem)
-            _copy_by_name(file, new)
-            if not kept.exists():
-                shutil.copy2(file, kept)
-            sync(new)
-            os.replace(new, file)
-        except OSError as error:
-            raise cannot_write(file, error) from None
-        finally:
-            with contextlib.suppress(OSError):
-                discard(new)
-    warnings.warn(
-        f"{file} was brought from layout {version} to {SCHEMA_VERSION}; the old file is {kept}.",
-        stacklevel=3,
-    )
-
-
-def _copy_by_name(old: Path, new: Path) -> None:
-    """Copy every relation, column by column of the same name, and make the summaries anew."""
-    con = open_study(new, read_only=False)
-    try:
-        con.execute(f"ATTACH {quote(old)} AS old (READ_ONLY)")
-        there = con.execute(
-            "SELECT table_name, list(column_name) FROM duckdb_columns() "
-            "WHERE database_name = 'old' GROUP BY table_name"
-        ).fetchall()
-        con.execute("BEGIN")
-        for relation, names in there:
-            shared = [name for name in names if name in relations.layout().get(relation, {})]
-            if relation not in KEYS or not shared:
-                continue
-            con.execute(f"DELETE FROM store.main.{relation}")
-            con.execute(
-                f"INSERT INTO store.main.{relation} ({listed(shared)}) "
-                f"SELECT {listed(shared)} FROM old.main.{relation}"
-            )
-        con.execute("UPDATE store.main.study SET schema_version = ?", [SCHEMA_VERSION])
-        rewrite_summaries(con)
-        con.execute("COMMIT")
-        con.execute("CHECKPOINT store")
-    except duckdb.Error as error:
-        raise StoreError(
-            f"{old} has an older layout and cannot be brought to the present one "
-            f"({str(error).splitlines()[0]}). It was not changed."
-        ) from None
-    finally:
-        con.close()
-
-
 def _offsets(file: Path) -> dict[str, int]:
     if not file.exists():
         return {}
@@ -399,5 +362,7 @@ def _offsets(file: Path) -> dict[str, int]:
         return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
     except duckdb.CatalogException:
         return {}  # an older or foreign file: `rewrite` says which
+    except duckdb.Error as error:
+        raise unusable(file, error) from None
     finally:
         con.close()

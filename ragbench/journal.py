@@ -1,7 +1,8 @@
 """Journals: rows that are safe as soon as they are added, one line of JSON each.
 
 Every run writes a journal of its own beside the study file and holds a lock as long as it lives;
-`folding` brings the complete lines into the file.
+`folding` brings the complete lines into the file. A line survives the end of its process at once,
+and a power cut within seconds: the journal is synced every `_SYNC_SECONDS`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -20,9 +22,11 @@ from typing import Any
 import polars as pl
 from filelock import FileLock, Timeout
 
-from ragbench import __version__, relations
-from ragbench.errors import RagbenchError
+from ragbench import __version__, relations, rows
+from ragbench.errors import RagbenchError, StoreError
 from ragbench.files import cannot_write, journal_folder
+
+_SYNC_SECONDS = 5.0
 
 
 class Writer:
@@ -36,10 +40,14 @@ class Writer:
         self._handle: int | None = None
         self._guard = threading.Lock()
         self._size = 0
-        self._alive = FileLock(f"{self._stem}.lock")
+        self._is_torn = False
+        self._is_introduced = False
+        self._is_closed = False
+        self._synced = time.monotonic()
+        self._alive = FileLock(f"{self._stem}.lock", thread_local=False)
         self._after_add = after_add
 
-    def add(self, rows: Mapping[str, Mapping[str, Any] | Iterable[Mapping[str, Any]]]) -> None:
+    def add(self, given: Mapping[str, Mapping[str, Any] | Iterable[Mapping[str, Any]]]) -> None:
         """Store rows of one or more relations together: after a crash all are there, or none.
 
         Raises:
@@ -48,48 +56,88 @@ class Writer:
         """
         line = {
             relation: [
-                relations.clean(relation, row, self.run_id)
-                for row in ([given] if isinstance(given, Mapping) else given)
+                rows.clean(relation, row, self.run_id)
+                for row in ([value] if isinstance(value, Mapping) else value)
             ]
-            for relation, given in rows.items()
+            for relation, value in given.items()
         }
         with self._guard:
+            if self._is_closed:
+                raise StoreError(
+                    f"this step has ended, so its rows for {self._file} cannot be added; open "
+                    "another with ragbench.store.step(path, name)."
+                )
             if self._handle is None:
-                self._start()
-            self._write(line)
+                self._open()
+            if not self._is_introduced:  # with its first rows, so that none is without its run
+                line = {**line, "runs": [self._run, *line.get("runs", [])]}
+            self._write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+            self._is_introduced = True
         self._after_add()
 
-    def _start(self) -> None:
-        try:
-            self._stem.parent.mkdir(parents=True, exist_ok=True)
-            self._alive.acquire(timeout=0)  # held until this process ends, however it ends
-            self._handle = os.open(
-                f"{self._stem}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
-            )
-        except OSError as error:
-            raise cannot_write(self._file, error) from None
-        self._write({"runs": [self._run]})
+    def _open(self) -> None:
+        for attempt in range(3):
+            try:
+                self._stem.parent.mkdir(parents=True, exist_ok=True)
+                self._alive.acquire(timeout=0)  # held until this process ends, however it ends
+                self._handle = os.open(
+                    f"{self._stem}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666
+                )
+                return
+            except FileNotFoundError as error:  # a folder tidied the empty folder away just now
+                if attempt == 2:
+                    raise cannot_write(self._file, error) from None
+            except OSError as error:
+                raise cannot_write(self._file, error) from None
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, line: bytes) -> None:
         assert self._handle is not None
-        data = (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        data = b"\n" + line if self._is_torn else line
         try:
+            if os.fstat(self._handle).st_nlink == 0:
+                raise StoreError(
+                    f"the journal {self._stem}.jsonl was deleted while its step was running; what "
+                    f"was folded into {self._file} is safe. Start the step again: it makes what is "
+                    "missing."
+                )
             written = 0
             while written < len(data):
                 written += os.write(self._handle, data[written:])
         except OSError as error:
-            # Half a line would swallow the next one: take it back.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._handle, self._size)
+            self._take_back(len(data))
             raise cannot_write(self._file, error) from None
+        except KeyboardInterrupt:
+            self._take_back(len(data))
+            raise
+        self._is_torn = False
         self._size += len(data)
+        if time.monotonic() - self._synced > _SYNC_SECONDS:
+            self._sync()
+
+    def _take_back(self, length: int) -> None:
+        """Cut half a line off again: it would swallow the next one. A whole line stays."""
+        assert self._handle is not None
+        try:
+            if os.fstat(self._handle).st_size == self._size + length:
+                self._size += length
+            else:
+                os.ftruncate(self._handle, self._size)
+        except OSError:
+            self._is_torn = True  # the next line starts with a line break instead
+            self._size = os.fstat(self._handle).st_size
+
+    def _sync(self) -> None:
+        assert self._handle is not None
+        with contextlib.suppress(OSError):  # some file systems refuse to sync
+            os.fsync(self._handle)
+        self._synced = time.monotonic()
 
     def close(self) -> None:
         """Let the rows be folded in by whoever comes next; `step` does this."""
         with self._guard:
+            self._is_closed = True
             if self._handle is not None:
-                with contextlib.suppress(OSError):  # some file systems refuse to sync
-                    os.fsync(self._handle)
+                self._sync()
                 os.close(self._handle)
                 self._handle = None
                 self._alive.release()
@@ -106,7 +154,7 @@ def run_row(step: str, origin: str, config: Mapping[str, Any] | None) -> dict[st
         "version": __version__,
         "started_at": now,
     }
-    return relations.clean("runs", row, run_id)
+    return rows.clean("runs", row, run_id)
 
 
 def journals(file: Path) -> list[Path]:
@@ -128,37 +176,45 @@ def has_ended(journal: Path) -> bool:
     return True
 
 
-def complete_lines(journal: Path, start: int) -> tuple[list[bytes], int]:
-    """The complete lines after byte `start`, and the byte after the last of them."""
+def complete_lines(journal: Path, start: int, limit: int) -> tuple[list[bytes], int]:
+    """The complete lines after byte `start`, about `limit` bytes of them, and the byte after."""
     with journal.open("rb") as handle:
         handle.seek(start)
-        data = handle.read()
+        data = handle.read(limit)
+        if b"\n" not in data:  # a line longer than the limit
+            data += handle.readline()
     end = data.rfind(b"\n") + 1
-    return data[:end].splitlines(), start + end
+    return data[:end].split(b"\n")[:-1], start + end
 
 
 def parse(lines: list[bytes]) -> tuple[dict[str, pl.DataFrame], list[tuple[bytes, str]]]:
-    """Rows of journal lines as frames by relation, and the lines that are unfit with the reason."""
-    rows: dict[str, list[dict[str, Any]]] = {}
+    """Rows of journal lines as frames by relation, and the lines that are unfit with the reason.
+
+    The column `_line` says which rows were added together.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    origins: dict[str, list[int]] = {}
     unfit: list[tuple[bytes, str]] = []
-    for line in lines:
+    for number, line in enumerate(lines):
+        if not line:
+            continue
         try:
             entry = {
-                relation: [relations.clean(relation, row, row.get("run_id", "")) for row in given]
+                relation: [rows.clean(relation, row, row.get("run_id") or "") for row in given]
                 for relation, given in json.loads(line).items()
             }
-        except (ValueError, AttributeError, TypeError, RagbenchError) as error:
-            unfit.append((line, str(error)))
+        except (ValueError, AttributeError, TypeError, RecursionError, RagbenchError) as error:
+            unfit.append((line, str(error) or type(error).__name__))
             continue
         for relation, given in entry.items():
-            rows.setdefault(relation, []).extend(given)
+            found.setdefault(relation, []).extend(given)
+            origins.setdefault(relation, []).extend([number] * len(given))
     frames = {
-        relation: relations.fit(
-            relation,
-            pl.DataFrame(rows[relation], schema=relations.journal_schema(relation)),
-            "",
-        )
-        for relation in sorted(rows, key=relations.order)
+        relation: rows.fit(
+            relation, pl.DataFrame(found[relation], schema=relations.journal_schema(relation)), ""
+        ).with_columns(_line=pl.Series(origins[relation], dtype=pl.Int64))
+        for relation in sorted(found, key=relations.order)
+        if found[relation]
     }
     return frames, unfit
 
@@ -168,10 +224,22 @@ def set_aside(file: Path, unfit: list[tuple[bytes, str]]) -> None:
     if not unfit:
         return
     place = file.with_name(f"{file.name}.rejected.jsonl")
-    with place.open("ab") as handle:
-        handle.writelines(line + b"\n" for line, _ in unfit)
+    kept = set(place.read_bytes().split(b"\n")) if place.exists() else set()
+    with place.open("ab") as handle:  # a fold that failed after this comes here again
+        handle.writelines(line + b"\n" for line, _ in unfit if line not in kept)
+    many = f"{len(unfit)} journal lines" if len(unfit) > 1 else "1 journal line"
     warnings.warn(
-        f"{len(unfit)} journal lines could not be read and were set aside in {place}; "
-        f"the first says: {unfit[0][1]}",
+        f"{many} of {file} could not be read and went to {place}, the others were taken. The "
+        f"first says: {unfit[0][1]} Start the step again to make what is missing.",
         stacklevel=2,
     )
+
+
+def origins_of(file: Path) -> set[str]:
+    """The origins of runs whose journals are not folded yet."""
+    found = set()
+    for journal in journals(file):
+        unfit = (OSError, ValueError, LookupError, AttributeError, TypeError)
+        with contextlib.suppress(*unfit), journal.open("rb") as handle:
+            found.add(json.loads(handle.readline())["runs"][0]["origin"])
+    return found

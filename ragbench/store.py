@@ -11,6 +11,9 @@ hours. So nobody writes into the file that readers hold:
 
 A process may die anywhere in this. Before the rename the old file and all journals are as they
 were; after it the new file knows what it has taken. A torn last line of a journal never counted.
+
+All of it is for one machine: locks of a network share are not to be relied on, so two machines
+must not write one study there.
 """
 
 from __future__ import annotations
@@ -19,21 +22,35 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from ragbench import relations
-from ragbench.errors import StoreError
-from ragbench.files import attach, fold_lock, layout_version, open_study, stamp
-from ragbench.folding import add_frames, fold, fold_quietly, migrate, pace, rewrite
-from ragbench.journal import Writer, run_row
+from ragbench import relations, rows
+from ragbench.errors import BadRow, RagbenchError, StoreError
+from ragbench.files import (
+    attach,
+    copy_of,
+    discard,
+    fold_lock,
+    layout_version,
+    open_study,
+    point_views,
+    stamp,
+)
+from ragbench.folding import add_frames, fold, fold_journals, fold_quietly, pace, rewrite
+from ragbench.journal import Writer, has_journals, origins_of, run_row
+from ragbench.migration import migrate
 from ragbench.relations import SCHEMA_VERSION
 
+__all__ = ["append", "connect", "fold", "refresh", "step", "study_path"]
+
 _refreshing = threading.Lock()
+_KEEP_SECONDS = 5.0
+"""How long a replaced file stays attached: queries that began before may still bind to it."""
 
 
 def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
@@ -53,59 +70,114 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
     file = Path(path).expanduser().resolve()
-    fold_quietly(file)
+    _tidy(file)
+    # A large study is not folded for every connection while its writers fold it anyway.
+    wait = pace(file)
+    fold_quietly(file, patience=0 if wait < _LONG_SECONDS else wait)
     if not file.exists():
         raise StoreError(
             f"no study at {file}. Make one with `ragbench import`, ragbench.append or "
             "`make rebuild`, or check the path."
         )
-    version = layout_version(file)
-    if version < SCHEMA_VERSION:
-        migrate(file, version)
-    con = open_study(file, read_only=True)
+    if layout_version(file) < SCHEMA_VERSION:
+        migrate(file)
+    seen = stamp(file)  # before it is opened: a file that comes in between is found by `refresh`
+    con = open_study(file, read_only=True, alias="store_0")
     con.execute("CREATE SCHEMA _ragbench")
-    con.execute("CREATE TABLE _ragbench.attached (path VARCHAR, stamp VARCHAR)")
-    con.execute("INSERT INTO _ragbench.attached VALUES (?, ?)", [str(file), stamp(file)])
+    con.execute("CREATE TABLE _ragbench.attached (path VARCHAR, stamp VARCHAR, number INTEGER)")
+    con.execute("INSERT INTO _ragbench.attached VALUES (?, ?, 0)", [str(file), seen])
+    con.execute("CREATE TABLE _ragbench.retired (alias VARCHAR, since DOUBLE)")
     return con
+
+
+_LONG_SECONDS = 20.0
+
+
+def _tidy(file: Path) -> None:
+    """Remove what a process that died in a fold left, unless another is in one."""
+    if copy_of(file).exists():
+        with contextlib.suppress(OSError, StoreError), fold_lock(file, timeout=0):
+            discard(copy_of(file))
 
 
 def refresh(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether newer rows were found and attached. All public functions call this first.
 
-    Tables, views and settings of your own on `con` stay; an open transaction does too.
+    Tables, views and settings of your own on `con` stay. An open transaction that has read the
+    study goes on with what it saw; so does a query that is running, in any thread.
+
+    Raises:
+        StoreError: the file was moved, or replaced by one that is no study.
     """
+    file = study_path(con)
     cursor = con.cursor()
-    file = study_path(cursor)
     with _refreshing:
         fold_quietly(file, patience=pace(file))
+        _detach_retired(cursor)
         newest = stamp(file)
-        if cursor.execute("SELECT stamp FROM _ragbench.attached").fetchall() == [(newest,)]:
+        seen, number = cursor.execute(
+            "SELECT stamp, number FROM memory._ragbench.attached"
+        ).fetchall()[0]
+        if seen == newest:
             return False
-        cursor.execute("DETACH DATABASE IF EXISTS store")
-        attach(cursor, file, read_only=True)
-        cursor.execute("UPDATE _ragbench.attached SET stamp = ?", [newest])
+        if layout_version(file) < SCHEMA_VERSION:
+            migrate(file)
+            newest = stamp(file)
+        # Under another name, and the views in one transaction: no query finds itself without.
+        alias = f"store_{number + 1}"
+        cursor.execute(f"DETACH DATABASE IF EXISTS {alias}")
+        attach(cursor, file, read_only=True, alias=alias)
+        cursor.execute("BEGIN")
+        point_views(cursor, alias)
+        cursor.execute(
+            "UPDATE memory._ragbench.attached SET stamp = ?, number = ?", [newest, number + 1]
+        )
+        cursor.execute(
+            "INSERT INTO memory._ragbench.retired VALUES (?, ?)",
+            [f"store_{number}", time.monotonic()],
+        )
+        cursor.execute("COMMIT")
     return True
+
+
+def _detach_retired(cursor: duckdb.DuckDBPyConnection) -> None:
+    due = time.monotonic() - _KEEP_SECONDS
+    old = cursor.execute(
+        "SELECT alias FROM memory._ragbench.retired WHERE since < ?", [due]
+    ).fetchall()
+    for (alias,) in old:
+        cursor.execute(f"DETACH DATABASE IF EXISTS {alias}")
+        cursor.execute("DELETE FROM memory._ragbench.retired WHERE alias = ?", [alias])
 
 
 def study_path(con: duckdb.DuckDBPyConnection) -> Path:
     """The file that `con` reads.
 
     Raises:
-        StoreError: `con` was not made by `connect`.
+        StoreError: `con` was not made by `connect`, or was closed.
     """
+    if not isinstance(con, duckdb.DuckDBPyConnection):
+        raise StoreError(
+            f"a connection is needed here, not {type(con).__name__}; make one with "
+            "con = ragbench.connect(path)."
+        )
     try:
-        rows = con.cursor().execute("SELECT path FROM _ragbench.attached").fetchall()
-    except duckdb.CatalogException:
+        found = con.cursor().execute("SELECT path FROM memory._ragbench.attached").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
         raise StoreError(
             "this connection has no study attached; make it with ragbench.connect(path)."
         ) from None
-    return Path(rows[0][0])
+    except duckdb.ConnectionException:
+        raise StoreError(
+            "this connection was closed; make another with ragbench.connect(path)."
+        ) from None
+    return Path(found[0][0])
 
 
 def append(
     path: str | os.PathLike[str],
     relation: str | Mapping[str, Any],
-    frame: pl.DataFrame | Iterable[Mapping[str, Any]] | None = None,
+    frame: Any = None,
     *,
     step: str = "append",
     origin: str = "measured",
@@ -119,7 +191,8 @@ def append(
     absent, models named by responses are added, and responses are put into `wanted`.
 
     Args:
-        relation: one relation's name with its `frame`, or a mapping of several.
+        relation: one relation's name with its `frame` (polars, pandas, Arrow, a list of mappings
+            or a mapping of columns), or a mapping of several.
         step: what made the rows, for `runs.step`.
         origin: measured, recorded or simulated. Simulated rows share no file with others.
 
@@ -132,10 +205,12 @@ def append(
     file = Path(path).expanduser().resolve()
     run = run_row(step, origin, config)
     frames = {
-        name: relations.fit(name, rows if rows is not None else [], run["run_id"])
-        for name, rows in sorted(given.items(), key=lambda item: relations.order(item[0]))
+        name: rows.fit(name, table if table is not None else [], run["run_id"])
+        for name, table in sorted(given.items(), key=lambda item: relations.order(item[0]))
     }
     with fold_lock(file):
+        if has_journals(file):  # rows may point to what a stopped process left there
+            fold_journals(file)
         return rewrite(file, lambda con: add_frames(con, frames, run))
 
 
@@ -154,19 +229,39 @@ def step(
         ...     writer.add({"judgments": verdict, "evidence": why})
     """
     file = Path(path).expanduser().resolve()
-    if file.exists():
-        layout_version(file)
+    _refuse_origin(file, origin)
     folded_at = time.monotonic()
 
     def keep_up() -> None:
         nonlocal folded_at
-        if time.monotonic() - folded_at > pace(file):
-            fold_quietly(file)
+        if time.monotonic() - folded_at > (wait := pace(file)):
+            fold_quietly(file, patience=wait)
             folded_at = time.monotonic()
 
     writer = Writer(file, run_row(name, origin, config), keep_up)
     try:
         yield writer
-    finally:
+    except BaseException:
         writer.close()
-        fold(file)
+        with contextlib.suppress(RagbenchError):  # what went wrong first is what counts
+            fold_quietly(file)
+        raise
+    writer.close()
+    fold(file)
+
+
+def _refuse_origin(file: Path, origin: str) -> None:
+    """Raise when rows of `origin` cannot share the study with those that are there."""
+    there = origins_of(file)
+    if file.exists():
+        layout_version(file)
+        con = duckdb.connect()
+        attach(con, file, read_only=True)
+        found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
+        con.close()
+        there |= {row[0] for row in found}
+    if there and "simulated" in {*there, origin} and there != {origin}:
+        raise BadRow(
+            f"{file} holds {' and '.join(sorted(there))} rows, and simulated rows share no study "
+            f"with others; write these ({origin}) into another file."
+        )

@@ -1,0 +1,62 @@
+"""The derived tables: what the metric views say, kept in the file so that slices stay fast."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import duckdb
+
+SUMMARIES = {"adherence_summary": "response_scores", "criterion_summary": "criterion_scores"}
+"""Tables kept by every fold, and the views that define them."""
+
+_TOUCHED = {
+    "wanted": "SELECT instance_id FROM _new_wanted",
+    "instances": "SELECT instance_id FROM _new_instances",
+    "instance_constraints": "SELECT instance_id FROM _new_instance_constraints",
+    "verifications": "SELECT instance_id FROM _new_verifications",
+    "responses": "SELECT instance_id FROM _new_responses",
+    "judgments": "SELECT instance_id FROM responses SEMI JOIN _new_judgments USING (response_id)",
+    "claims": "SELECT instance_id FROM _new_claims",
+    "queries": "SELECT instance_id FROM instances SEMI JOIN _new_queries USING (query_id)",
+    "constraints": "SELECT instance_id FROM instance_constraints "
+    "SEMI JOIN _new_constraints USING (constraint_id)",
+    # A run that comes after its rows brings their origin.
+    "runs": "SELECT instance_id FROM wanted SEMI JOIN _new_runs USING (run_id) UNION "
+    "SELECT instance_id FROM responses SEMI JOIN _new_runs USING (run_id) UNION "
+    "SELECT instance_id FROM responses SEMI JOIN (SELECT response_id FROM judgments "
+    "SEMI JOIN _new_runs USING (run_id)) AS j USING (response_id)",
+    # A new judge makes a new panel, and a new criterion may explain rows that are there already.
+    "judges": "SELECT instance_id FROM wanted",
+    "criteria": "SELECT instance_id FROM wanted",
+}
+"""Instances that new rows of a relation can have changed; `_new_<relation>` holds the new rows."""
+
+
+def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the summaries anew from the views, for the whole study."""
+    for summary in SUMMARIES:
+        con.execute(f"DELETE FROM store.main.{summary}")
+        _fill(con, summary)
+
+
+def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
+    """Bring the summaries up to date for every instance that new rows can have changed."""
+    touched = [sql for relation, sql in _TOUCHED.items() if relation in changed]
+    if not touched:
+        return
+    con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
+    scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
+    con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
+    for summary in SUMMARIES:
+        con.execute(
+            f"DELETE FROM store.main.{summary} "
+            "WHERE instance_id IN (SELECT instance_id FROM _touched)"
+        )
+        _fill(con, summary)
+
+
+def _fill(con: duckdb.DuckDBPyConnection, summary: str) -> None:
+    con.execute(
+        f"INSERT INTO store.main.{summary} BY NAME "
+        f"SELECT * FROM {SUMMARIES[summary]} ORDER BY panel, model, setting, query_id"
+    )
