@@ -11,7 +11,6 @@ from PIL import Image
 
 from ragbench import figures, render
 from ragbench.errors import UnknownColumn
-from ragbench.facts import facts, groups, points
 
 MODELS = ["steady", "uneven", "模型", "poor"]
 
@@ -208,24 +207,6 @@ def test_missing_values_keep_their_row_and_say_why():
 def test_rows_of_equal_label_stay_apart():
     figure = figures.dots(scores(["same"] * 4), "strict_ias")
     assert sorted(trace.y[0] for trace in figure.data) == [-3, -2, -1, 0]
-
-
-def test_labels_join_the_grouping_columns_under_their_names_in_the_taxonomy():
-    frame = scores().insert_column(1, pl.Series("context_mode", ["gap", "noise", None, "open"]))
-    labels = points(frame, "strict_ias")["label"].to_list()
-    assert groups(frame) == ["model", "context_mode"]
-    assert labels[0] == "steady · Knowledge gap"
-    assert labels[2] == "模型 · (no context mode)"
-
-
-def test_panels_that_differ_are_part_of_the_label():
-    frame = scores(["m"] * 4, panel=["a", "b", "c", "d"])
-    assert points(frame, "strict_ias")["label"].to_list() == ["m · a", "m · b", "m · c", "m · d"]
-    assert "panels: a, b, c, d" in facts(frame, ["strict_ias"])
-
-
-def test_one_number_for_everything_has_a_label():
-    assert points(scores().drop("model"), "strict_ias")["label"][0] == "all responses"
 
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "<b>b</b>", "</script>$\\LaTeX$", "a\u202eb%{x}"]
