@@ -245,6 +245,15 @@ def test_mantel_haenszel_gives_the_answer_printed_for_berkeley() -> None:
     assert row["diff"] < 0 < row["crude_diff"]  # the paradox it is known for
 
 
+def test_mirrored_strata_have_a_homogeneity_test_too() -> None:
+    # The pooled odds ratio is exactly 1, where the textbook quadratic loses its leading term.
+    row = only(stats.mantel_haenszel([(3, 10, 7, 10), (7, 10, 3, 10)]))
+    near = only(stats.mantel_haenszel([(3000, 10000, 7000, 10000), (7001, 10000, 3000, 10000)]))
+    assert row["odds_ratio"] == 1
+    assert row["homogeneity_statistic"] == pytest.approx(2 * 2**2 / (10 / 8))
+    assert near["homogeneity_statistic"] == pytest.approx(1000 * 6.4, rel=1e-3)
+
+
 def test_mantel_haenszel_gives_the_answer_printed_for_penicillin() -> None:
     # Mantel (1963), rabbits by penicillin level; the two levels where all or none are cured
     # carry no information.
@@ -339,6 +348,15 @@ def test_a_missing_value_costs_its_pair_and_is_counted(gap: float | None) -> Non
     assert (kappa["n"], kappa["n_lost"]) == (2, 1)
     mean = only(stats.clustered_mean(x, [1, 1, 2, 2, 3]))
     assert (mean["n"], mean["n_lost"]) == (4, 1)
+
+
+def test_input_without_an_order_is_refused() -> None:
+    with pytest.raises(RagbenchError, match="both as sequences"):
+        stats.mcnemar({1: True}, [True])
+    with pytest.raises(RagbenchError, match="no order"):
+        stats.adjust({0.1, 0.2})
+    with pytest.raises(RagbenchError, match="polars frame"):
+        stats.icc2k({"judge": [1, 2]})
 
 
 def test_scores_in_between_are_not_taken_for_successes() -> None:
@@ -541,6 +559,15 @@ def test_weighted_labels_need_an_order() -> None:
 def test_degenerate_ratings_are_labelled(ratings: Any, note: str) -> None:
     row = only(stats.krippendorff_alpha(ratings))
     assert row["note"].startswith(note)
+
+
+def test_alpha_of_many_distinct_scores_stays_small_and_quick() -> None:
+    random = np.random.default_rng(2)
+    truth = random.normal(size=(3000, 1))
+    scores = truth + random.normal(size=(3000, 3))
+    row = only(stats.krippendorff_alpha(scores, level="interval", n_resamples=100))
+    assert row["alpha"] == pytest.approx(0.5, abs=0.05)
+    assert row["low"] < row["alpha"] < row["high"]
 
 
 def test_agreement_counts_pairs_and_skips_lonely_ratings() -> None:

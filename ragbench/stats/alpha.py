@@ -7,7 +7,7 @@ no release of statsmodels has it yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -77,7 +77,7 @@ def krippendorff_alpha(
     if len(values) < 2:
         why = "undefined (one class)"
         return one_row(_ALPHA, {**row, "note": notes(why, left)})
-    estimate, limits, doubt = _estimate(_counts(rows, values), values, level, row)
+    estimate, limits, doubt = _estimate(_patterns(rows, values, level), level, row)
     return one_row(_ALPHA, {**row, **estimate, **limits, "note": notes(doubt, left)})
 
 
@@ -97,68 +97,82 @@ def _values(found: set[Any], level: str, labels: Sequence[Any] | None) -> list[A
     return sorted(found) if is_number else sorted(found, key=lambda v: (type(v).__name__, str(v)))
 
 
-def _counts(rows: list[list[Any]], values: list[Any]) -> Array:
-    """How often each value (column) was given to each target (row)."""
-    place = {value: index for index, value in enumerate(values)}
-    counts = np.zeros((len(rows), len(values)))
-    for index, line in enumerate(rows):
-        for value in line:
-            counts[index, place[value]] += 1
-    return counts
+class _Patterns(NamedTuple):
+    """Targets rated alike, and how many there are of each."""
+
+    cells: Array  # how often each value (column) was given; at level interval: n, sum, squares
+    times: Array
+
+
+def _patterns(rows: list[list[Any]], values: list[Any], level: str) -> _Patterns:
+    if level == "interval":
+        # Three sums per target are all that squared distances need, however many values there are.
+        middle = sum(map(sum, rows)) / sum(map(len, rows))
+        cells = np.array(
+            [[len(r), sum(v - middle for v in r), sum((v - middle) ** 2 for v in r)] for r in rows]
+        )
+    else:
+        place = {value: index for index, value in enumerate(values)}
+        cells = np.zeros((len(rows), len(values)))
+        for index, line in enumerate(rows):
+            for value in line:
+                cells[index, place[value]] += 1
+    return _Patterns(*np.unique(cells, axis=0, return_counts=True))
 
 
 def _estimate(
-    counts: Array, values: list[Any], level: str, row: dict[str, Any]
+    patterns: _Patterns, level: str, row: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, float | None], str | None]:
-    # Targets rated alike are one pattern: resampling them is a multinomial draw.
-    patterns, times = np.unique(counts, axis=0, return_counts=True)
-    size = np.asarray(values, dtype=float) if level == "interval" else None
-    observed, expected = disagreement(patterns, times[None, :].astype(float), level, size)
+    weights = patterns.times[None, :].astype(float)
+    observed, expected = disagreement(patterns.cells, weights, level)
     estimate = {
         "alpha": float(1 - observed[0] / expected[0]),
         "observed_disagreement": float(observed[0]),
         "expected_disagreement": float(expected[0]),
     }
-    if len(counts) < 2 or not row["n_resamples"]:
-        return estimate, {}, "no interval: one target" if len(counts) < 2 else None
-    random = np.random.default_rng(row["seed"])
-    chunk, found = max(1, 4_000_000 // patterns.size), []
-    for start in range(0, row["n_resamples"], chunk):
-        size_now = min(chunk, row["n_resamples"] - start)
-        drawn = random.multinomial(len(counts), times / len(counts), size=size_now)
-        observed, expected = disagreement(patterns, drawn.astype(float), level, size)
-        found.append(1 - observed[expected > 0] / expected[expected > 0])
-    alphas = np.concatenate(found)
+    if row["n"] < 2 or not row["n_resamples"]:
+        return estimate, {}, "no interval: one target" if row["n"] < 2 else None
+    alphas = _resampled(patterns, level, row)
     undefined = row["n_resamples"] - len(alphas)
     if not len(alphas):
         return estimate, {}, "no interval: every resample has one class"
     tails = [(1 - row["confidence"]) / 2, (1 + row["confidence"]) / 2]
     low, high = np.quantile(alphas, tails)
     doubt = f"{undefined} resamples with one class left out of the interval" if undefined else None
-    if len(patterns) == 1 or estimate["alpha"] == 1:
+    if len(patterns.times) == 1 or estimate["alpha"] == 1:
         doubt = notes("the zero width of the interval is no precision", doubt)
     return estimate, {"low": float(low), "high": float(high)}, doubt
 
 
-def disagreement(
-    patterns: Array, weights: Array, level: str, size: Array | None
-) -> tuple[Array, Array]:
+def _resampled(patterns: _Patterns, level: str, row: dict[str, Any]) -> Array:
+    """Alpha of every resample in which it is defined: targets alike are one multinomial cell."""
+    random = np.random.default_rng(row["seed"])
+    chunk = max(1, 4_000_000 // patterns.cells.size)
+    found = []
+    for start in range(0, row["n_resamples"], chunk):
+        size = min(chunk, row["n_resamples"] - start)
+        drawn = random.multinomial(row["n"], patterns.times / row["n"], size=size)
+        observed, expected = disagreement(patterns.cells, drawn.astype(float), level)
+        found.append(1 - observed[expected > 0] / expected[expected > 0])
+    return np.concatenate(found)
+
+
+def disagreement(cells: Array, weights: Array, level: str) -> tuple[Array, Array]:
     """Observed and expected disagreement, one value per row of `weights` (times per pattern)."""
-    rated = patterns.sum(axis=1)
-    totals = weights @ patterns
-    n = totals.sum(axis=1)
+    totals = weights @ cells
+    if level == "interval":
+        rated, sums, squares = cells.T
+        within = 2 * (rated * squares - sums**2) / (rated - 1)
+        n, every, square = totals.T
+        return weights @ within / n, 2 * (n * square - every**2) / (n * (n - 1))
+    rated, n = cells.sum(axis=1), totals.sum(axis=1)
     if level == "nominal":
-        within = (rated**2 - (patterns**2).sum(axis=1)) / (rated - 1)
+        within = (rated**2 - (cells**2).sum(axis=1)) / (rated - 1)
         return weights @ within / n, (n**2 - (totals**2).sum(axis=1)) / (n * (n - 1))
-    if level == "ordinal":
-        # A value's place is its mid-rank; squared distance of places is the ordinal metric.
-        scale = np.cumsum(totals, axis=1) - totals / 2
-    else:
-        assert size is not None
-        centred = size - (totals[:1] @ size) / n[:1]
-        scale = np.broadcast_to(centred, totals.shape)
-    first, second = scale @ patterns.T, scale**2 @ patterns.T
-    within_each = 2 * (rated * second - first**2) / (rated - 1)
+    # A value's place is its mid-rank; squared distance of places is the ordinal metric.
+    place = np.cumsum(totals, axis=1) - totals / 2
+    sums_each, squares_each = place @ cells.T, place**2 @ cells.T
+    within_each = 2 * (rated * squares_each - sums_each**2) / (rated - 1)
     observed = (weights * within_each).sum(axis=1) / n
-    sums, squares = (scale * totals).sum(axis=1), (scale**2 * totals).sum(axis=1)
-    return observed, 2 * (n * squares - sums**2) / (n * (n - 1))
+    every, square = (place * totals).sum(axis=1), (place**2 * totals).sum(axis=1)
+    return observed, 2 * (n * square - every**2) / (n * (n - 1))

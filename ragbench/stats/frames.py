@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -97,6 +97,8 @@ def share(value: float, name: str, place: str) -> float:
 def floats(values: Any, place: str) -> Array:
     """A one-dimensional float array; null and NaN both become NaN."""
     try:
+        if isinstance(values, Mapping | Set):
+            raise TypeError(f"a {type(values).__name__} has no order")
         if isinstance(values, pl.Series):
             if values.dtype == pl.String:
                 raise TypeError("text")
@@ -149,7 +151,9 @@ def is_missing(value: Any) -> bool:
 
 
 def _aligned(x: Any, y: Any, place: str) -> tuple[Any, Any]:
-    if not (isinstance(x, Mapping) and isinstance(y, Mapping)):
+    if isinstance(x, Mapping) != isinstance(y, Mapping):
+        raise RagbenchError(f"{place}: give both sides by instance, or both as sequences.")
+    if not isinstance(x, Mapping):
         return x, y
     apart = x.keys() ^ y.keys()
     if apart:
@@ -187,6 +191,10 @@ def rating_table(
         return _widened(ratings, place, *named)
     if isinstance(ratings, pl.DataFrame):
         return ratings
+    if isinstance(ratings, Mapping | Set | str) or hasattr(ratings, "columns"):
+        raise RagbenchError(
+            f"{place} takes rows of ratings or a polars frame, not a {type(ratings).__name__}."
+        )
     rows = [list(row) for row in ratings]
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1:

@@ -265,19 +265,36 @@ def _odds(
         row: dict[str, Any] = {"statistic": statistic, "odds_ratio": ratio}
         low, high = table.oddsratio_pooled_confint(alpha=1 - level)
         row |= {"odds_ratio_low": float(low), "odds_ratio_high": float(high)}
-        if len(cells) > 1:
-            same = table.test_equal_odds(adjust=True)
-            row["homogeneity_df"] = len(cells) - 1
-            row["homogeneity_statistic"] = float(same.statistic)
-            row["homogeneity_p_value"] = float(chi2.sf(same.statistic, len(cells) - 1))
     if not (math.isfinite(ratio) and ratio > 0):
-        row |= dict.fromkeys(("odds_ratio_low", "odds_ratio_high", "homogeneity_df"))
-        row |= dict.fromkeys(("homogeneity_statistic", "homogeneity_p_value"))
+        row |= dict.fromkeys(("odds_ratio_low", "odds_ratio_high"))
         doubt.append(f"odds ratio {'0' if ratio == 0 else 'infinite'}: no interval for it")
-    elif len(cells) > 1 and not math.isfinite(row["homogeneity_statistic"]):
-        doubt.append("homogeneity not computable")
+    elif len(cells) > 1:
+        same = breslow_day(cells, ratio)
+        row |= {"homogeneity_statistic": same, "homogeneity_df": len(cells) - 1}
+        row["homogeneity_p_value"] = float(chi2.sf(same, len(cells) - 1))
     if alternative == "two-sided":
         return row | {"p_value": float(chi2.sf(statistic, 1))}, doubt
     root = math.copysign(math.sqrt(statistic), excess)
     tail = norm.sf if alternative == "greater" else norm.cdf
     return row | {"p_value": float(tail(root))}, doubt
+
+
+def breslow_day(cells: list[tuple[int, int, int, int]], ratio: float) -> float:
+    """Breslow-Day statistic with Tarone's adjustment, for a common odds ratio of `ratio`.
+
+    Own code because the library's divides by 1 - ratio, which fails where there is no effect.
+    """
+    statistic = excess = spread = 0.0
+    for x1, n1, x2, n2 in cells:
+        total = x1 + x2
+        # The count expected in the first cell solves a quadratic whose leading term may vanish.
+        a, c = 1 - ratio, -ratio * n1 * total
+        b = ratio * (n1 + total) + n2 - total
+        root = math.sqrt(b * b - 4 * a * c)
+        expected = 2 * c / (-b - root) if b >= 0 else (-b + root) / (2 * a)
+        parts = (expected, total - expected, n1 - expected, n2 - total + expected)
+        variance = 1 / sum(1 / part for part in parts)
+        statistic += (x1 - expected) ** 2 / variance
+        excess += x1 - expected
+        spread += variance
+    return max(0.0, statistic - excess**2 / spread)

@@ -210,7 +210,8 @@ def cohen_kappa(
 
 
 def _square(table: Any) -> Array:
-    rows = [[whole(cell, "a cell", "cohen_kappa") for cell in line] for line in table]
+    lines = table.rows() if isinstance(table, pl.DataFrame) else table
+    rows = [[whole(cell, "a cell", "cohen_kappa") for cell in line] for line in lines]
     if any(len(line) != len(rows) for line in rows):
         raise RagbenchError(
             "cohen_kappa: the table must be square, the same classes in rows and columns."
