@@ -86,7 +86,7 @@ def layout_version(file: Path) -> int:
         found = con.execute("SELECT schema_version FROM store.main.study").fetchall()
         version = found[0][0] if len(found) == 1 else None
         size, count = con.execute(
-            "SELECT block_size, total_blocks FROM pragma_database_size() "
+            "SELECT block_size, used_blocks FROM pragma_database_size() "
             "WHERE database_name = 'store'"
         ).fetchall()[0]
     except (duckdb.CatalogException, duckdb.BinderException):
@@ -107,7 +107,7 @@ def layout_version(file: Path) -> int:
             f"{SCHEMA_VERSION}). Install a newer ragbench; the file was not touched."
         )
     if file.stat().st_size < _HEADER_BYTES + size * count:
-        raise unusable(file, OSError("it is shorter than its own count of blocks"))
+        raise unusable(file, OSError("it is shorter than the blocks it uses"))
     return version
 
 
