@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import figures, output, render
@@ -45,6 +45,7 @@ LETTERS = st.sampled_from(list("'=+-@ \t\r\n\u200b\ufeff＝aé中,;\"\\#"))
 TEXTS = st.lists(st.none() | st.text(LETTERS, max_size=6) | st.text(max_size=6), min_size=1)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_guarding_is_undone_exactly(texts):
     frame = pl.DataFrame({"text": pl.Series(texts, dtype=pl.String)})
@@ -55,6 +56,7 @@ def test_guarding_is_undone_exactly(texts):
         assert not bare.startswith(("=", "+", "-", "@", "＝"))
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_csv_gives_every_text_back(texts):
     # A letter in front keeps texts of digits from being read as numbers.
