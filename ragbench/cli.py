@@ -242,12 +242,13 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False)
+    except SystemExit as stop:
+        code = stop.code
     except RagbenchError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         code = 1
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; what was finished is stored. Call again to go on.", file=sys.stderr)
-        code = 130
+        code = _STOPPED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -257,4 +258,9 @@ def main() -> None:
             raise
         show()
         code = getattr(error, "exit_code", 2)
+    if code == _STOPPED:
+        print("stopped; what was finished is stored. Call again to go on.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_STOPPED = 130

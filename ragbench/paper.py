@@ -156,13 +156,14 @@ def shipped(name: str = "recorded") -> Path:
     from ragbench.exports import load_folder
 
     folder = Path(__file__).resolve().parent.parent / "data" / name
-    if not folder.is_dir():
+    parts = sorted(folder.glob("*.parquet"))
+    if not parts:
         raise StoreError(
             f"the shipped study {name!r} is not at {folder}. It comes with a checkout of the "
             "project; with your own study give its path instead."
         )
     file = folder.with_suffix(".duckdb")
-    newest = max(part.stat().st_mtime for part in folder.glob("*.parquet"))
+    newest = max(part.stat().st_mtime for part in parts)
     if not file.exists() or file.stat().st_mtime < newest:
         file.unlink(missing_ok=True)
         load_folder(file, folder)
