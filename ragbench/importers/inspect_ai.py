@@ -146,10 +146,9 @@ def _missing(
     report: Report,
 ) -> Iterator[Record]:
     """Rows for the samples that the log wanted and does not have."""
-    dataset = evaluation.get("dataset") or {}
-    config = evaluation.get("config") or {}
-    ids = [str(name) for name in dataset.get("sample_ids") or []]
-    epochs = config.get("epochs") or 1
+    listed = _entries(evaluation.get("dataset")).get("sample_ids")
+    ids = [str(name) for name in listed] if isinstance(listed, list) else []
+    epochs = _entries(evaluation.get("config")).get("epochs") or 1
     if not isinstance(epochs, int) or not 0 < len(ids) * epochs <= _MOST_PLANNED:
         return
     wanted = [(name, trial) for name in ids for trial in range(epochs)]
@@ -263,8 +262,11 @@ def scalars(values: object, most: int = 50) -> dict[str, Any]:
 
 
 def _is_model_graded(evaluation: Mapping[str, Any]) -> bool:
-    scorers = evaluation.get("scorers") or []
-    return any("model_graded" in str(scorer.get("name")) for scorer in scorers)
+    return "model_graded" in json.dumps(evaluation.get("scorers"), default=str)
+
+
+def _entries(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _listed(target: object) -> list[object]:

@@ -43,11 +43,11 @@ def read_lines(path: Path, records: list[Record], report: Report) -> list[Record
         try:
             response = {**_response(result), "judge": "promptfoo", "judge_kind": kind}
             verdicts = list(_verdicts(result))
+            key = (response["query"], response["model"], response["setting"])
+            response["trial"] = trials[key]
         except (AttributeError, TypeError, ValueError, KeyError, IndexError) as error:
             report.refuse(number, f"not a result of promptfoo: {error}", "Write the file again.")
             continue
-        key = (response["query"], response["model"], response["setting"])
-        response["trial"] = trials[key]
         trials[key] += 1
         if response["response_error"] or not verdicts:
             verdicts = [{"judge": None}]
