@@ -139,6 +139,9 @@ def paired_labels(x: Any, y: Any, place: str) -> tuple[list[Any], list[Any], int
     first, second = list(x), list(y)
     if len(first) != len(second):
         raise _unequal(len(first), len(second), place)
+    for label in (*first, *second):
+        if not isinstance(label, Hashable):
+            raise RagbenchError(f"{place}: a label is one value, not {label!r}.")
     both = [
         (a, b) for a, b in zip(first, second, strict=True) if not (is_missing(a) or is_missing(b))
     ]
@@ -187,8 +190,14 @@ def rating_table(
     named = [name for name in (target, rater, rating) if name is not None]
     if named and len(named) < 3:
         raise RagbenchError(f"{place}: a long frame needs target, rater and rating, all three.")
-    if named:
-        return _widened(ratings, place, *named)
+    table = _widened(ratings, place, *named) if named else _as_table(ratings, place)
+    for name, kind in table.schema.items():
+        if kind.is_nested() or kind == pl.Object:
+            raise RagbenchError(f"{place}: a rating is one value, but column {name!r} is {kind}.")
+    return table
+
+
+def _as_table(ratings: Any, place: str) -> pl.DataFrame:
     if isinstance(ratings, pl.DataFrame):
         return ratings
     if isinstance(ratings, Mapping | Set | str) or hasattr(ratings, "columns"):
@@ -241,4 +250,7 @@ def number_table(table: pl.DataFrame, place: str) -> Array:
             )
     if not table.width:
         return np.empty((0, 0))
-    return table.select(pl.all().cast(pl.Float64).fill_nan(None)).to_numpy().astype(float)
+    numbers_only = table.select(pl.all().cast(pl.Float64).fill_nan(None)).to_numpy().astype(float)
+    if np.isinf(numbers_only).any():
+        raise RagbenchError(f"{place}: a rating is infinite; leave it null when it is unknown.")
+    return numbers_only

@@ -14,6 +14,7 @@ from ragbench.errors import RagbenchError
 from ragbench.stats.frames import (
     ALTERNATIVES,
     Array,
+    Pairs,
     chosen,
     columns,
     lost_note,
@@ -203,6 +204,8 @@ def _differences(
         if _is_binary(pairs.x) and _is_binary(pairs.y):
             values = np.array([-1.0, 0.0, 1.0])
             weights = np.bincount((gap + 1).astype(np.intp), minlength=3)
+        elif len(gap) and is_constant(gap, pairs.x, pairs.y):
+            values, weights = np.array([float(gap.mean())]), np.array([len(gap)])
         else:
             values, weights = np.unique(gap, return_counts=True)
             if len(values) > _MULTINOMIAL_UP_TO:
@@ -258,7 +261,7 @@ def paired_t(
         return one_row(_PAIRED_T, {**row, "note": notes("fewer than two pairs", lost)})
     gap = pairs.x - pairs.y
     row |= {"mean_diff": float(gap.mean()), "df": n - 1}
-    row["d_av"] = _effect(pairs.x, pairs.y, "cohen") if _varies(pairs) else None
+    row["d_av"] = _effect(pairs, "cohen") if _varies(pairs) else None
     if is_constant(gap, pairs.x, pairs.y):
         note = notes("degenerate: all differences are equal, no t or p exists", lost)
         return one_row(_PAIRED_T, {**row, "note": note})
@@ -269,18 +272,19 @@ def paired_t(
         row["p_value"] = ttest_rel(pairs.x, pairs.y, alternative=alternative).pvalue
     limits = result.confidence_interval(level)
     row |= {"t": result.statistic, "low": limits.low, "high": limits.high, "note": lost}
-    row["d_z"] = _effect(pairs.x, pairs.y, "cohen_dz")
+    row["d_z"] = _effect(pairs, "cohen_dz")
     return one_row(_PAIRED_T, row)
 
 
-def _varies(pairs: Any) -> bool:
+def _varies(pairs: Pairs) -> bool:
     return not (is_constant(pairs.x) and is_constant(pairs.y))
 
 
-def _effect(x: Array, y: Array, kind: str) -> float:
-    from pingouin import compute_effsize
+def _effect(pairs: Pairs, kind: str) -> float:
+    with quiet():
+        from pingouin import compute_effsize
 
-    return float(compute_effsize(x, y, paired=True, eftype=kind))
+        return float(compute_effsize(pairs.x, pairs.y, paired=True, eftype=kind))
 
 
 def is_constant(values: Array, *scale: Array) -> bool:

@@ -68,12 +68,14 @@ def paired_power(
     if gap == 0 or (alternative == "greater" and gap < 0):
         note = "no n suffices: there is no effect in the tested direction"
     else:
+        if deviation <= 1e-9:
+            note = "every instance goes to one system: no variance, hence no mde"
         row["n_needed"] = ((z * math.sqrt(discordant) + z_power * deviation) / gap) ** 2
         row["n_ceil"] = math.ceil(row["n_needed"] - 1e-9)
     if n is not None:
         row["n"] = whole(n, "n", "paired_power")
         row["power"] = _exact_power(row["n"], p10, p01, alpha, alternative)
-        if row["n"]:
+        if row["n"] and deviation > 1e-9:
             row["mde"] = (z + z_power) * deviation / math.sqrt(row["n"])
     return one_row(_POWER, {**row, "note": notes(note)})
 
@@ -155,7 +157,7 @@ def paired_mean_power(
     variance = omega2 + (sigma2_a / k_a if k_a else 0.0) + (sigma2_b / k_b if k_b else 0.0)
     row: dict[str, Any] = {**known, "n": n, "delta": delta, "k_a": k_a, "k_b": k_b}
     row |= {"alpha": alpha, "target_power": power}
-    note = None
+    note = None if variance else "no variance: any difference shows at once"
     if delta is not None and delta != 0:
         row["n_needed"] = z**2 * variance / delta**2
         row["n_ceil"] = math.ceil(row["n_needed"] - 1e-9)

@@ -111,6 +111,8 @@ def two_proportions(
     total = a + b
     if total in (0, m + k):
         row["note"] = f"not testable: no {'success' if total == 0 else 'failure'} in either group"
+    elif row["wald_low"] == row["wald_high"]:
+        row["note"] = "the Wald interval has no width here: use Newcombe"
     return one_row(_TWO, row)
 
 
@@ -194,6 +196,8 @@ def mantel_haenszel(
     if not used:
         return one_row(_STRATIFIED, {**row, "note": notes("undefined: no stratum", dropped)})
     row |= _rate_difference(used, level)
+    if row["diff_low"] == row["diff_high"]:
+        dropped = notes("the zero width of the difference's interval is no precision", dropped)
     # A stratum with only successes or only failures says nothing about odds.
     mixed = [cell for cell in used if 0 < cell[0] + cell[2] < cell[1] + cell[3]]
     if not mixed:
