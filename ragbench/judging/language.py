@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 from ragbench.errors import BadConstraint
@@ -81,7 +81,6 @@ def scripts(text: str) -> dict[str, int]:
     return dict(sorted(((n, c) for n, c in counts.items() if c), key=lambda p: (-p[1], p[0])))
 
 
-@lru_cache(maxsize=256)
 def detect(text: str) -> Language:
     """Return the language most of the text is in.
 
@@ -120,7 +119,7 @@ def _classify(script: str, text: str) -> str:
     return "no" if code in ("nb", "nn") else str(code)
 
 
-def _sample(text: str, pieces: int = 8, width: int = 500) -> str:
+def _sample(text: str, pieces: int = 5, width: int = 200) -> str:
     """Return the text, or where it is long evenly spread pieces of it."""
     if len(text) <= pieces * width:
         return text

@@ -131,13 +131,19 @@ def runs(text: str) -> list[str]:
 # --- Terms.
 
 
-@lru_cache(maxsize=2048)
-def _term_pattern(term: str, case_sensitive: bool, whole_words: bool) -> re.Pattern[str]:
-    body = r"\s+".join(map(re.escape, term.split())) if term.split() else re.escape(term)
-    if whole_words and re.match(_IN_WORD, term):
-        body = rf"(?<!{_SPACED})(?<![{MARKS}])" + body
-    if whole_words and re.search(rf"{_IN_WORD}\Z", term):
-        body += rf"(?!{_IN_WORD})"
+_WORD_CHARACTER = re.compile(_IN_WORD)
+
+
+@lru_cache(maxsize=65536)
+def _joins(character: str) -> bool:
+    """Return whether a character would make a longer word of a term it touches."""
+    return _WORD_CHARACTER.match(character) is not None
+
+
+@lru_cache(maxsize=4096)
+def _term_pattern(term: str, case_sensitive: bool) -> re.Pattern[str]:
+    parts = term.split()
+    body = r"\s+".join(map(re.escape, parts)) if parts else re.escape(term)
     return re.compile(body, 0 if case_sensitive else re.IGNORECASE)
 
 
@@ -155,5 +161,18 @@ def occurrences(
     >>> occurrences("好消息！", "!")
     [3]
     """
-    pattern = _term_pattern(fold(term), case_sensitive, whole_words)
-    return [match.start() for match in pattern.finditer(fold(text))]
+    term, text = fold(term), fold(text)
+    bare = term.strip() or term
+    pattern = _term_pattern(term, case_sensitive)
+    opens, closes = whole_words and _joins(bare[:1]), whole_words and _joins(bare[-1:])
+    found: list[int] = []
+    match = pattern.search(text)
+    while match:
+        start, end = match.span()
+        apart = not (opens and start and _joins(text[start - 1])) and not (
+            closes and end < len(text) and _joins(text[end])
+        )
+        if apart:
+            found.append(start)
+        match = pattern.search(text, max(end, start + 1) if apart else start + 1)
+    return found
