@@ -31,6 +31,7 @@ from tqdm import tqdm
 import ragbench
 from ragbench import relations, store
 from ragbench.judging.judge import rules_judge
+from ragbench.rows import fit
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -381,7 +382,7 @@ def _kept_answers(rows: Rows) -> dict[str, pl.DataFrame]:
     """The recorded answers and their runs; refused when the prompts they answer have changed."""
     kept = read_parquet()
     for relation, names in SHOWN.items():
-        now = relations.fit(relation, rows[relation], "").select(names)
+        now = fit(relation, rows[relation], "").select(names)
         if not now.sort(names).equals(kept[relation].select(names).sort(names)):
             sys.exit(f"{relation}: what the model was shown has changed; record anew.")
     runs = kept["runs"].filter(pl.col("step") == "answer")
