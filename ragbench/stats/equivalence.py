@@ -29,7 +29,7 @@ Margin = float | tuple[float, float]
 
 _TOST = {
     "design": pl.String,
-    "n": pl.Int64,
+    **columns(pl.Int64, "n n_lost"),
     **columns(pl.Float64, "mean_diff se df margin_low margin_high t_lower p_lower t_upper p_upper"),
     **columns(pl.Float64, "p_value low_90 high_90 low_95 high_95"),
     **columns(pl.Boolean, "equivalent_paper_95 equivalent_standard_90"),
@@ -80,6 +80,7 @@ def tost(
         first, second, lost = paired_values(x, y, "tost")
         row["n"] = len(first)
         is_small = len(first) < 2
+    row["n_lost"] = lost
     left = lost_note(lost, "value" if design == "independent" else "pair")
     if len(first) and len(second):
         row["mean_diff"] = float(first.mean() - second.mean())

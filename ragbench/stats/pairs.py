@@ -32,7 +32,7 @@ EXACT_BELOW = 25
 _MULTINOMIAL_UP_TO = 256  # distinct differences; beyond, drawing cells costs more than indices
 
 _MCNEMAR = {
-    **columns(pl.Int64, "n b c n_discordant"),
+    **columns(pl.Int64, "n n_lost b c n_discordant"),
     **columns(pl.String, "alternative method"),
     **columns(pl.Float64, "z p_value p_mid z_shrink p_value_shrink"),
     "note": pl.String,
@@ -57,7 +57,7 @@ def mcnemar(b: Any, c: Any, *, alternative: str = "two-sided") -> pl.DataFrame:
     chosen("alternative", alternative, ALTERNATIVES, "mcnemar")
     n, only_b, only_c, lost = _discordant(b, c)
     total = only_b + only_c
-    row: dict[str, Any] = {"n": n, "b": only_b, "c": only_c, "n_discordant": total}
+    row: dict[str, Any] = {"n": n, "n_lost": lost, "b": only_b, "c": only_c, "n_discordant": total}
     row |= {"alternative": alternative, "method": "exact" if total < EXACT_BELOW else "z_cc"}
     if total == 0:
         note = notes("no discordant pairs", lost_note(lost))
@@ -120,7 +120,7 @@ def _corrected_z(b: int, c: int, alternative: str) -> dict[str, float]:
 
 
 _BOOTSTRAP = {
-    **columns(pl.Int64, "n"),
+    **columns(pl.Int64, "n n_lost"),
     **columns(pl.Float64, "diff se low high confidence"),
     "method": pl.String,
     **columns(pl.Int64, "n_resamples seed"),
@@ -158,7 +158,7 @@ def paired_bootstrap(
     row: dict[str, Any] = {"confidence": level, "n_resamples": resamples, "seed": seed}
     values, weights, every, lost = _differences(x, y, counts)
     n = int(weights.sum())
-    row["n"] = n
+    row |= {"n": n, "n_lost": lost}
     if not n:
         return one_row(_BOOTSTRAP, {**row, "note": notes("no pairs", lost_note(lost))})
     mean = float(values @ weights) / n
@@ -230,7 +230,7 @@ def _resampled(gap: Array, resamples: int, level: float, seed: int) -> dict[str,
 
 
 _PAIRED_T = {
-    **columns(pl.Int64, "n"),
+    **columns(pl.Int64, "n n_lost"),
     "alternative": pl.String,
     **columns(pl.Float64, "mean_diff t"),
     "df": pl.Int64,
@@ -255,7 +255,8 @@ def paired_t(
     level = share(confidence, "confidence", "paired_t")
     pairs = paired_values(x, y, "paired_t")
     n, lost = len(pairs.x), lost_note(pairs.lost)
-    row: dict[str, Any] = {"n": n, "alternative": alternative, "confidence": level}
+    row: dict[str, Any] = {"n": n, "n_lost": pairs.lost, "confidence": level}
+    row["alternative"] = alternative
     if n < 2:
         row["mean_diff"] = float((pairs.x - pairs.y)[0]) if n else None
         return one_row(_PAIRED_T, {**row, "note": notes("fewer than two pairs", lost)})

@@ -26,7 +26,7 @@ EXACT_UP_TO = 8
 """Up to this n every re-ordering is tried (8! = 40,320)."""
 
 _SPEARMAN = {
-    **columns(pl.Int64, "n"),
+    **columns(pl.Int64, "n n_lost"),
     "rho": pl.Float64,
     **columns(pl.String, "alternative method"),
     **columns(pl.Float64, "p_value p_exact_two_sided p_exact_double_tail p_exact_greater"),
@@ -49,7 +49,7 @@ def spearman(x: Any, y: Any, *, alternative: str = "two-sided") -> pl.DataFrame:
     chosen("alternative", alternative, ALTERNATIVES, "spearman")
     pairs = paired_values(x, y, "spearman")
     n, lost = len(pairs.x), lost_note(pairs.lost)
-    row: dict[str, Any] = {"n": n, "alternative": alternative}
+    row: dict[str, Any] = {"n": n, "n_lost": pairs.lost, "alternative": alternative}
     if n < 2:
         return one_row(_SPEARMAN, {**row, "note": notes("undefined: fewer than two pairs", lost)})
     if _is_flat(pairs.x) or _is_flat(pairs.y):
