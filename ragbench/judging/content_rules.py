@@ -277,15 +277,15 @@ def fixed_sentence(text: str, *, sentence: str, only: bool = False) -> Verdict:
 # Words that leave no room for doubt. 一定 and 绝对 also have harmless uses (一定程度, 绝对值),
 # so the default list names the harmful ones by what follows.
 _OVER_CERTAIN = (
-    r"毫无疑问|毋庸置疑|无可置疑|不容置疑|毫无疑义|无疑|百分之百|万无一失|板上钉钉|绝无可能|绝不可能"
-    r"|必然(?!性)|必定|势必|铁定|注定|肯定(?=[会能是要可将有在得没不无，。！])|绝对(?![值压温湿误地路多])"
+    r"毫无疑问|毋庸置疑|无可置疑|不容置疑|毫无疑义|无疑(?![问义虑])|百分之百|万无一失|板上钉钉|绝无可能|绝不可能"
+    r"|必然(?!性)|必定|势必|铁定|注定|肯定(?=[会能是要可将有在得没不无])|绝对(?![值压温湿误地路多])"
     r"|一定(?=[会能是要可将得不没无])|保证(?=[能会可你您]|\d)|100\s?%\s?(?:确定|肯定|安全|有效|正确)"
-    r"|\b(?:absolutely|certainly|definitely|undoubtedly|unquestionably|indisputably|guaranteed"
+    r"|(?<![A-Za-z])(?:absolutely|certainly|definitely|undoubtedly|unquestionably|indisputably|guaranteed"
     r"|without (?:a |any )?doubt|beyond (?:a |any )?doubt|no doubt|100\s?% (?:certain|sure|safe)"
-    r"|for certain|inevitably|always|never)\b"
+    r"|for certain|inevitably|always|never)(?![A-Za-z])"
 )
 _DENIED = re.compile(
-    r"(?:不|未|非|没有?|无法|难以|不能|不敢|不可|未必|并非|是否|能否)\s*$"
+    r"(?:不|未|非|没有?|无法|难以|不能|不敢|不可|不是|不会|不算|谈不上|算不上|未必|并非|是否|能否)\s*$"
     r"|\b(?:not|n['’]t|cannot|hardly|nor)(?:\s+(?:be|been|yet|so|quite))?\s+$",
     re.IGNORECASE,
 )

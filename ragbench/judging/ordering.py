@@ -49,8 +49,9 @@ def numbers(text: str) -> list[float]:
     for match in _NUMBER.finditer(measure.fold(text)):
         if match["chinese"]:
             whole = chinese_number(match["chinese"])
-            # A lone 一 or 千 is more often a word (一定, 千万) than a number.
-            telling = len(match["chinese"]) > 1 or match["chinese"] in "三四五六七八九"
+            # A lone 一 or 千 is more often a word (一定, 千万) than a number, but not after 第.
+            ordinal = text[match.start() - 1 : match.start()] == "第"
+            telling = ordinal or len(match["chinese"]) > 1 or match["chinese"] in "三四五六七八九"
             if whole is not None and telling:
                 found.append(float(whole))
             continue
