@@ -174,7 +174,27 @@ def rebuild(
     _exit(3 if report["status"].str.starts_with("not").any() else 0)
 
 
-COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild")
+@app.command()
+def sample(
+    study: Annotated[Path, typer.Argument(help="The study file to make; there must be none yet.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 0,
+    csv: Csv = False,
+) -> None:
+    """Write a simulated study, and say which printed numbers its rows give by construction.
+
+    ragbench sample simulated.duckdb --seed 0
+    """
+    from ragbench.simulate import study as make
+
+    report = make(study, seed=seed)
+    if csv:
+        _show(report, csv)
+        return
+    _show(report.group_by("artifact", "status", maintain_order=True).len("cells"), csv)
+    _show(report.filter(pl.col("status") != "by construction").drop("decimals"), csv)
+
+
+COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild", "sample")
 
 
 def _names(text: str) -> list[str]:
