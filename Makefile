@@ -35,6 +35,7 @@ data/recorded.duckdb: $(READY) $(wildcard data/recorded/*.parquet)
 bench: $(READY)  ## speed claims, each beside a peer or a limit
 	$(BIN)/python bench/store.py
 	$(BIN)/python bench/rules.py
+	$(BIN)/python bench/stats.py
 
 lock:  ## resolve pyproject.toml again; hashes, no index addresses
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
