@@ -77,14 +77,14 @@ def _store(path: Path, rows: dict[str, pl.DataFrame], config: dict[str, Any]) ->
 
     late = ("responses", "claims", "judgments", "evidence")
     early = {name: frame for name, frame in rows.items() if name not in late}
-    append(path, early, step="simulate", origin="simulated", config=config)
+    append(path, early, step="simulate", origin="simulated")
     instances = rows["instances"]["instance_id"]
     size = -(-len(instances) // PARTS)
     for start in range(0, len(instances), size):
         here = instances.slice(start, size).implode()
         part = {name: rows[name].filter(_instance(rows[name]).is_in(here)) for name in late}
-        small = {"seed": config["seed"], "effects": config["effects"]}
-        append(path, part, step="simulate", origin="simulated", config=small)
+        append(path, part, step="simulate", origin="simulated", config=config)
+        config = {"seed": config["seed"], "effects": config["effects"]}  # the truth once
 
 
 def _instance(frame: pl.DataFrame) -> pl.Expr:

@@ -24,7 +24,7 @@ from ragbench.simulate.targets import MODELS, counts_printed_as, per_mille
 # Nothing of this is printed: how far constraints and instances differ in difficulty, what models
 # of one family and variants of one model share, and which dimensions and domains are hard
 # (the paper has words only).
-ITEM, CONSTRAINT, FAMILY, TWIN = 0.25, 0.8, 0.8, 0.7
+ITEM, CONSTRAINT, FAMILY, TWIN, NOISE = 0.25, 0.8, 0.8, 0.7, 0.7
 DIMENSION = {
     "role": 0.4,
     "format": -0.3,
@@ -112,10 +112,10 @@ def _scores(seed: int, bench: Benchmark) -> tuple[Array, list[dict[str, Any]]]:
     domain = bench.query_domain[bench.instance_query[bench.shown_instance]]
     common = constraint[bench.shown_constraint] + item[bench.shown_instance]
     common = common + of_dimension[dimension] + of_domain[domain]
-    noise = bell(rng, len(MODELS), len(bench.shown_instance))
+    noise = NOISE * bell(rng, len(MODELS), len(bench.shown_instance))
     score = common + shared[:, bench.shown_constraint] + by_model[:, dimension] + noise
     truth = [_row("spread", None, "item", ITEM), _row("spread", None, "constraint", CONSTRAINT)]
-    truth += [_row("spread", None, "family", FAMILY), _row("spread", None, "noise", 1.0)]
+    truth += [_row("spread", None, "family", FAMILY), _row("spread", None, "noise", NOISE)]
     truth += [_row("spread", None, "twin", TWIN)]
     truth += [_row("dimension", None, k, v) for k, v in zip(DIMENSIONS, of_dimension, strict=True)]
     truth += [_row("domain", None, k, v) for k, v in zip(DOMAINS, of_domain, strict=True)]

@@ -200,6 +200,8 @@ def cut(score: Array, weight: Array, total: int) -> Array:
 
 
 Pair = tuple[float, float]
+HALF = 0.00049
+"""Just under half a unit of the third decimal."""
 
 
 def balance(
@@ -222,7 +224,7 @@ def balance(
     def loss(sums: Sequence[float]) -> float:
         off = 0.0
         for got, want in zip(sums, wanted, strict=False):
-            off += max(0.0, abs(got / n - want) - 0.00045)
+            off += max(0.0, abs(got / n - want) - HALF)
         spread = sums[3] / n - (sums[2] / n) ** 2
         t = sums[2] / n * math.sqrt((n - 1) / spread) if spread > 1e-12 else 99.0
         return 300 * off + max(0.0, t_window[0] - t, t - t_window[1])

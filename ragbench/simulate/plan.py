@@ -340,9 +340,14 @@ def _split_strict(
         tried = [(a, round(rate * m) + b) for b in steps[:3] for a in near if 0 <= a <= n]
         counts.append(tried)
         options.append([(a / n, b / m) for a, b in tried])
-    rng = stream(seed, "strict conflicts")
-    chosen, _ = balance(rng, options, row[:3], t_window(row[3]))
-    return [counts[model][i] for model, i in enumerate(chosen)]
+    best: tuple[list[int], float] = ([], 9.0)
+    for again in range(5):
+        rng = stream(seed, f"strict conflicts {again}")
+        found = balance(rng, options, row[:3], t_window(row[3]))
+        best = min(best, found, key=lambda tried: tried[1])
+        if best[1] == 0:
+            break
+    return [counts[model][i] for model, i in enumerate(best[0])]
 
 
 def _claim(name: str) -> str:
