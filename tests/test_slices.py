@@ -1,0 +1,105 @@
+"""`where`, `by` and `panel`: what they turn into."""
+
+from __future__ import annotations
+
+import datetime
+
+import duckdb
+import numpy as np
+import pytest
+
+from ragbench.errors import RagbenchError, UnknownColumn
+from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, conditions, grouping
+
+
+def bound(**where):
+    return conditions(where, RESPONSE_COLUMNS, "scores")
+
+
+@pytest.mark.parametrize(
+    ("value", "sql", "values"),
+    [
+        ("Legal", "(s.domain IN (?))", ["Legal"]),
+        (None, "(s.domain IS NULL)", []),
+        (["a", None], "(s.domain IN (?) OR s.domain IS NULL)", ["a"]),
+        ([], "(false)", []),
+        ("x') OR ('1'='1", "(s.domain IN (?))", ["x') OR ('1'='1"]),
+        (7, "(s.domain IN (?))", ["7"]),
+        (datetime.date(2026, 11, 30), "(s.domain IN (?))", ["2026-11-30"]),
+        (np.array(["a", "b"]), "(s.domain IN (?, ?))", ["a", "b"]),
+        ((name for name in "ab"), "(s.domain IN (?, ?))", ["a", "b"]),
+    ],
+)
+def test_values_are_bound_and_never_part_of_the_sql(value, sql, values):
+    assert bound(domain=value) == (sql, values)
+
+
+def test_several_columns_must_all_fit_and_none_means_everything():
+    assert bound(domain="a", model="b") == ("(s.domain IN (?)) AND (s.model IN (?))", ["a", "b"])
+    assert conditions(None, RESPONSE_COLUMNS, "scores") == ("true", [])
+    assert conditions({}, RESPONSE_COLUMNS, "scores") == ("true", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("trial", 2, 2),
+        ("trial", "2", 2),
+        ("trial", np.int64(2), 2),
+        ("trial", 2.0, 2),
+        ("is_augmented", True, True),
+        ("is_augmented", "False", False),
+        ("is_open", np.True_, True),
+        ("params_b", "7.5", 7.5),
+        ("params_b", 8, 8.0),
+    ],
+)
+def test_values_take_the_type_of_their_column(name, value, read):
+    (found,) = bound(**{name: value})[1]
+    assert (found, type(found)) == (read, type(read))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("trial", "one"),
+        ("trial", 1.5),
+        ("trial", False),
+        ("trial", float("nan")),
+        ("trial", float("inf")),
+        ("params_b", "big"),
+        ("is_open", 1),
+        ("is_augmented", "yes"),
+    ],
+)
+def test_values_of_another_type_are_refused_by_name(name, value):
+    with pytest.raises(RagbenchError, match=f"where: {name} is"):
+        bound(**{name: value})
+
+
+@pytest.mark.parametrize("where", ["domain = 'a'", ["domain"], 3])
+def test_where_is_a_mapping(where):
+    with pytest.raises(RagbenchError, match="where is a mapping"):
+        conditions(where, RESPONSE_COLUMNS, "scores")
+
+
+def test_grouping_takes_a_name_or_several_once_each():
+    assert grouping("model", RESPONSE_COLUMNS, "scores") == ["model"]
+    assert grouping(("model", "domain", "model"), RESPONSE_COLUMNS, "scores") == [
+        "model",
+        "domain",
+    ]
+    assert grouping((), RESPONSE_COLUMNS, "scores") == grouping(None, RESPONSE_COLUMNS, "x") == []
+    with pytest.raises(UnknownColumn, match="scores has no column 'category'"):
+        grouping("category", RESPONSE_COLUMNS, "scores")
+    assert grouping("category", CONSTRAINT_COLUMNS, "x") == ["category"]
+
+
+def test_the_sql_is_sql_that_duckdb_takes():
+    condition, values = bound(domain=["a", None], trial="0", is_open="true")
+    rows = duckdb.sql(
+        "SELECT count(*) FROM (SELECT 'a' AS domain, 0 AS trial) AS s, "
+        f"(SELECT true AS is_open) AS m WHERE {condition}",
+        params=values,
+    ).fetchall()
+    assert rows == [(1,)]
