@@ -357,7 +357,7 @@ def failures(text: str, constraints: Sequence[Row], context: Sequence[str]) -> l
 
 
 def write_parquet(path: Path, folder: Path = HERE) -> None:
-    """One Parquet file per relation that has rows, sorted by key; every run is called recorded."""
+    """One Parquet file per relation that has rows, sorted by key."""
     con = ragbench.connect(path)
     for relation, keys in relations.KEYS.items():
         frame = con.sql(f"FROM {relation}").pl()
@@ -365,8 +365,9 @@ def write_parquet(path: Path, folder: Path = HERE) -> None:
         if relation in ("dimensions", "criteria") or frame.is_empty():
             file.unlink(missing_ok=True)  # the taxonomy comes with every store
             continue
-        if relation == "runs":
-            frame = frame.with_columns(origin=pl.lit("recorded"))
+        if relation == "runs":  # of the steps, not of the appends that carried their rows
+            made = con.sql("SELECT run_id FROM wanted UNION SELECT run_id FROM judgments").pl()
+            frame = frame.join(made, on="run_id", how="semi")
         plain = [pl.col(pl.Categorical, pl.Enum).cast(pl.String)]
         frame.with_columns(plain).sort(keys or frame.columns).write_parquet(
             file, compression="zstd", compression_level=15
@@ -412,7 +413,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         path = chosen.study or Path(folder) / "recorded.duckdb"
         ragbench.append(path, built, step="build", origin="recorded")
         if chosen.judge_only:
-            ragbench.append(path, _kept_answers(rows), step="answer", origin="recorded")
+            ragbench.append(path, _kept_answers(rows), origin="recorded")
         else:
             answer_all(path, rows)
         ragbench.judge(path, "rules", origin="recorded")
