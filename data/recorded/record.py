@@ -103,7 +103,7 @@ def _query_rows(query: Row) -> Rows:
             "constraint_id": f"{query_id}.c{number:02}",
             "query_id": query_id,
             **{name: constraint[name] for name in ("dimension", "text", "rule")},
-            # As text: a column of mappings would give every rule the arguments of all the others.
+            # As text: a frame of mappings would give every rule the names of all arguments.
             "params": json.dumps(constraint["params"], ensure_ascii=False, sort_keys=True),
         }
         for number, constraint in enumerate(query["constraints"], start=1)
