@@ -3,7 +3,8 @@
 The public names, loaded when first used so that `import ragbench` stays quick:
 
 - the study file: `connect`, `refresh`, `append`, `pending`, `check`, `ledger`, `load`
-- numbers: `scores`, `constraint_scores`, `paired`, `independence`
+- numbers: `scores`, `constraint_scores`, `paired`, `independence`; `protocol_effect`,
+  `natural_vs_synthetic`, `agreement`, `judge_reliability`; the tests are in `stats`
 - steps: `judge`
 - pictures and tables: `figures`, `tables`, `paper`
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
+
+from ragbench.notebook import show_texts_as_written
 
 __version__ = "0.1.0"
 
@@ -30,6 +33,10 @@ _FUNCTIONS = {
     "constraint_scores": "metrics",
     "paired": "comparisons",
     "independence": "comparisons",
+    "protocol_effect": "contrasts",
+    "natural_vs_synthetic": "contrasts",
+    "agreement": "contrasts",
+    "judge_reliability": "contrasts",
 }
 _MODULES = (
     "errors",
@@ -59,3 +66,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+show_texts_as_written()

@@ -1,4 +1,4 @@
-"""The few kinds of error that ragbench raises; each message names the thing, the place and the remedy."""
+"""The few kinds of error that ragbench raises: the thing, the place and the remedy in one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class ExportFailed(RagbenchError):
 class UnknownName(RagbenchError):
     """A value is not one of those that exist; the message lists them and names the near miss."""
 
-    def __init__(self, what: str, value: object, allowed: Iterable[str], *, place: str = "") -> None:
+    def __init__(
+        self, what: str, value: object, allowed: Iterable[str], *, place: str = ""
+    ) -> None:
         options = [str(option) for option in allowed]
         near = difflib.get_close_matches(str(value), options, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."

@@ -91,9 +91,10 @@ def fold_journals(file: Path) -> None:
     ended = [journal for journal in journals(file) if has_ended(journal)]
     offsets = _offsets(file)
     while found := _take(file, offsets):
-        ends = {journal: end for journal, (_, end) in found.items()}
-        _fold_lines(file, [line for lines, _ in found.values() for line in lines], ends)
-        offsets.update(ends)
+        offsets.update({journal: end for journal, (_, end) in found.items()})
+        there = {journal.stem for journal in journals(file)}
+        offsets = {journal: end for journal, end in offsets.items() if journal in there}
+        _fold_lines(file, [line for lines, _ in found.values() for line in lines], offsets)
     for journal in ended:
         journal.unlink(missing_ok=True)
         journal.with_suffix(".lock").unlink(missing_ok=True)
@@ -177,7 +178,8 @@ def add_frames(
     """Add frames of one `append`, whose rows must point to rows that are there."""
     report = [_add(con, relation, frame, frames) for relation, frame in frames.items()]
     changed = {row["relation"] for row in report if row["added"] + row["replaced"]}
-    if any("run_id" in relations.columns(name) for name in changed - {"runs"}):
+    owned = [frames[name]["run_id"] for name in changed if "run_id" in frames[name].columns]
+    if any(run["run_id"] in ids for ids in owned):  # rows may bring runs of their own instead
         con.register("_run", rows.fit("runs", [run], "").to_arrow())
         con.execute("INSERT INTO store.main.runs SELECT * FROM _run")
         con.unregister("_run")
@@ -201,7 +203,7 @@ def _add_journaled(
             changed.add(relation)
     _complete(con, changed)
     summarise(con, changed)
-    con.execute("DELETE FROM store.main.folded WHERE journal IN (SELECT unnest(?))", [list(ends)])
+    con.execute("DELETE FROM store.main.folded")
     con.executemany("INSERT INTO store.main.folded VALUES (?, ?)", list(ends.items()))
     return pl.DataFrame(), True
 

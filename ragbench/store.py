@@ -22,6 +22,7 @@ import contextlib
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,9 @@ _KEEP_SECONDS = 5.0
 def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """A connection on which every relation and metric view of the study at `path` can be queried.
 
-    It is an in-memory DuckDB connection with the file attached read-only as `store`: nothing done
-    on it changes the study, nothing has to be closed, and runs may go on writing meanwhile. Tables
-    and views of your own live in memory. Rows that a stopped process left in its journal are
-    folded in first.
+    It is an in-memory DuckDB connection with the file attached read-only: nothing done on it
+    changes the study, nothing has to be closed, and runs may go on writing meanwhile. Tables and
+    views of your own live in memory. Rows that wait in journals are folded in first.
 
     Raises:
         StoreError: no study there, or the file is foreign, damaged, too new or held by a program
@@ -72,8 +72,8 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     file = Path(path).expanduser().resolve()
     _tidy(file)
     # A large study is not folded for every connection while its writers fold it anyway.
-    wait = pace(file)
-    fold_quietly(file, patience=0 if wait < _LONG_SECONDS else wait)
+    is_large = file.exists() and file.stat().st_size > _LARGE_BYTES
+    fold_quietly(file, patience=pace(file) if is_large else 0.0)
     if not file.exists():
         raise StoreError(
             f"no study at {file}. Make one with `ragbench import`, ragbench.append or "
@@ -90,7 +90,7 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     return con
 
 
-_LONG_SECONDS = 20.0
+_LARGE_BYTES = 300_000_000
 
 
 def _tidy(file: Path) -> None:
@@ -208,10 +208,30 @@ def append(
         name: rows.fit(name, table if table is not None else [], run["run_id"])
         for name, table in sorted(given.items(), key=lambda item: relations.order(item[0]))
     }
+    if "constraints" in frames:
+        _refuse_bad_rules(frames["constraints"])
     with fold_lock(file):
         if has_journals(file):  # rows may point to what a stopped process left there
             fold_journals(file)
         return rewrite(file, lambda con: add_frames(con, frames, run))
+
+
+def _refuse_bad_rules(constraints: pl.DataFrame) -> None:
+    """Raise where a rule or its arguments do not exist; warn where they contradict the text."""
+    checked = constraints.filter(pl.col("rule").is_not_null())
+    if checked.is_empty():
+        return
+    from ragbench.judging.rules import refuse_bad, validate_constraints  # only when there are any
+
+    refuse_bad(checked)
+    odd = validate_constraints(checked)
+    if odd.height:
+        first = odd.row(0, named=True)
+        warnings.warn(
+            f"{odd.height} constraints look wrong; the first is {first['constraint_id']}: "
+            f"{first['problem']}. {first['remedy']}",
+            stacklevel=3,
+        )
 
 
 @contextlib.contextmanager

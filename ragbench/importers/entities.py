@@ -15,6 +15,7 @@ import polars as pl
 from ragbench import taxonomy
 from ragbench.importers.identity import mapped, with_columns
 from ragbench.importers.report import Report
+from ragbench.judging.rules import validate_constraints
 
 _NUMBERS = {
     "input_tokens": pl.Int64,
@@ -227,7 +228,36 @@ def constraints(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     names = ("query_id", "dimension", "category", "rule", "params", "judge_prompt")
     attributes = {**{name: name for name in names}, "text": "constraint_text"}
     found = entity(frame, "constraints", "constraint_id", attributes, report)
-    return found.with_columns(dimension=pl.coalesce("dimension", fallback))
+    return _without_foreign_rules(found, report).with_columns(
+        dimension=pl.coalesce("dimension", fallback)
+    )
+
+
+def _without_foreign_rules(found: pl.DataFrame, report: Report) -> pl.DataFrame:
+    """Constraints whose rule is one of ours; the others stay, for a judge that needs no rule."""
+    problems = validate_constraints(found.filter(pl.col("rule").is_not_null()))
+    if problems.is_empty():
+        return found
+    plain = found.filter(pl.col("rule").is_not_null()).with_columns(text=pl.lit(None, pl.String))
+    fatal = validate_constraints(plain)["constraint_id"].to_list()  # whatever the text says
+    lines = found.select("constraint_id", "line", value="rule")
+    told = problems.join(lines, on="constraint_id", how="left", maintain_order="left")
+    is_fatal = pl.col("constraint_id").is_in(fatal)
+    report.lines(
+        told.select(
+            "line",
+            "value",
+            "remedy",
+            problem=pl.when(is_fatal)
+            .then(pl.format("{}; stored without its rule", "problem"))
+            .otherwise("problem"),
+        ),
+        what="ignored",
+        relation="constraints",
+    )
+    return found.with_columns(
+        rule=pl.when(~is_fatal).then("rule"), params=pl.when(~is_fatal).then("params")
+    )
 
 
 def dimensions(constraints: pl.DataFrame, report: Report) -> pl.DataFrame:

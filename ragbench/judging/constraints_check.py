@@ -15,7 +15,7 @@ from ragbench.judging import text as measure
 from ragbench.judging.numerals import bounds_stated, numbers_stated, vague_quantity
 from ragbench.judging.registry import RULES, argument_problems, check, parameters
 
-__all__ = ["degenerate", "validate_constraints"]
+__all__ = ["degenerate", "refuse_bad", "validate_constraints"]
 
 _PROBLEMS = {"constraint_id": pl.String, "problem": pl.String, "remedy": pl.String}
 Problem = tuple[str, str]
@@ -52,6 +52,24 @@ def validate_constraints(constraints: pl.DataFrame) -> pl.DataFrame:
             for problem, remedy in problems
         ]
     return pl.DataFrame(found, schema=_PROBLEMS)
+
+
+def refuse_bad(constraints: pl.DataFrame) -> None:
+    """Raise where a rule or its arguments do not exist: such a constraint can never be judged.
+
+    Raises:
+        BadConstraint: names the first such constraint, and says how many there are.
+    """
+    found = [
+        (row["constraint_id"], problem, remedy)
+        for row in constraints.filter(pl.col("rule").is_not_null()).iter_rows(named=True)
+        for problem, remedy in _rule_problems(row["rule"], row["params"], None)
+    ]
+    if found:
+        name, problem, remedy = found[0]
+        count = len({row[0] for row in found})
+        many = f"{count} constraints cannot be checked; the first is " if count > 1 else ""
+        raise BadConstraint(f"{many}{name}: {problem}. Remedy: {remedy}")
 
 
 def _id_problems(name: object, place: int, seen: dict[object, int]) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from ragbench.errors import BadConstraint, RagbenchError
+from ragbench.errors import RagbenchError
 from ragbench.store import append, connect, step
 
 RULES_VERSION = 1
@@ -25,18 +25,20 @@ def judge(
     repeats: int = 1,
     where: Mapping[str, Any] | None = None,
     retry_errors: bool = False,
-    origin: str = "measured",
+    origin: str | None = None,
 ) -> pl.DataFrame:
-    """What was judged now, one row per rule: columns criterion, rule, judged, met, errors.
+    """What was judged now, one row per rule: criterion, rule, judged, met, degenerate, errors.
 
     Only verdicts that are not there yet are made, and each is stored at once, so a run may be
     stopped at any moment and called again. A rule that fails on a text gives an error row with
-    the reason; the others go on.
+    the reason; the others go on. A pass that means nothing (`degenerate`: no forbidden word in an
+    empty text) counts as a pass, and `evidence.parse_path` says so; `findings` lists such rules.
 
     Args:
         judge: "rules", the rule set of this package (`rules/1` in the study).
         where: which responses, as in `scores`.
         retry_errors: ask again where the verdict is an error.
+        origin: of the new verdicts; measured, or simulated where all of the study is.
 
     Raises:
         BadConstraint: constraints name rules or arguments that do not exist; nothing is judged.
@@ -61,14 +63,15 @@ def _judge_by_rules(
     repeats: int,
     where: Mapping[str, Any] | None,
     retry_errors: bool,
-    origin: str,
+    origin: str | None,
 ) -> pl.DataFrame:
     from ragbench.checks import pending
+    from ragbench.judging.rules import refuse_bad
 
     name = rules_judge()
     con = connect(path)
     constraints = con.sql("SELECT * FROM constraints WHERE rule IS NOT NULL").pl()
-    _refuse_bad(constraints)
+    refuse_bad(constraints)
     todo = pending(
         con,
         "judge",
@@ -80,6 +83,7 @@ def _judge_by_rules(
     )
     if todo.is_empty():
         return _report([])
+    origin = origin or _origin(con)
     append(path, "judges", [{"judge": name, "kind": "rule"}], step="judge", origin=origin)
     verdicts = []
     config = {"judge": name, "where": dict(where or {})}
@@ -87,24 +91,37 @@ def _judge_by_rules(
         for row in _progress(_with_texts(con, todo, constraints)):
             verdict, why = _verdict(row)
             writer.add({"judgments": verdict, "evidence": why})
-            verdicts.append({"rule": row["rule"], **verdict})
+            is_degenerate = why.get("parse_path") == "degenerate"
+            verdicts.append({"rule": row["rule"], "is_degenerate": is_degenerate, **verdict})
     return _report(verdicts)
 
 
-def _refuse_bad(constraints: pl.DataFrame) -> None:
-    """Raise when any constraint names a rule or arguments that do not exist: nothing is judged."""
-    from ragbench.judging.rules import argument_problems
+def _origin(con: Any) -> str:
+    origins = con.sql("SELECT DISTINCT origin::VARCHAR FROM runs").fetchall()
+    return "simulated" if origins == [("simulated",)] else "measured"
 
-    found = [
-        (row["constraint_id"], problem)
-        for row in constraints.iter_rows(named=True)
-        for problem in argument_problems(row["rule"], json.loads(row["params"] or "{}"))
-    ]
-    if found:
-        raise BadConstraint(
-            f"{len({name for name, _ in found})} constraints cannot be judged; the first is "
-            f"{found[0][0]}: {found[0][1]}. Mend the constraints; nothing was judged."
+
+def findings(con: Any) -> pl.DataFrame:
+    """Rules of the study that never failed or never passed, and constraints met trivially.
+
+    Columns: rule, constraint_id (null: the rule as a whole), problem, judged, passed, degenerate.
+    """
+    from ragbench.judging.rules import degenerate
+    from ragbench.store import refresh
+
+    refresh(con)
+    return degenerate(
+        con.cursor()
+        .sql(
+            "SELECT c.rule, c.constraint_id, j.score, "
+            "e.parse_path IS NOT DISTINCT FROM 'degenerate' AS is_degenerate "
+            "FROM judgments AS j JOIN judges AS g ON g.judge = j.judge AND g.kind = 'rule' "
+            "JOIN constraints AS c ON c.constraint_id = j.target_id AND c.rule IS NOT NULL "
+            "LEFT JOIN evidence AS e ON e.response_id = j.response_id AND e.judge = j.judge "
+            "AND e.criterion = j.criterion AND e.target_id = j.target_id AND e.repeat = j.repeat"
         )
+        .pl()
+    )
 
 
 def _with_texts(con: Any, todo: pl.DataFrame, constraints: pl.DataFrame) -> list[dict[str, Any]]:
@@ -139,13 +156,26 @@ def _verdict(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     except Exception as error:  # one rule that fails on one text must not stop the others
         text = f"{type(error).__name__}: {error}"[:500]
         return {**key, "error": f"unscored: {text}"}, {**key, "reason": text}
-    return {**key, "score": float(bool(found))}, {**key, "reason": found.reason}
+    path = "degenerate" if found.degenerate else None
+    return (
+        {**key, "score": float(bool(found))},
+        {**key, "reason": found.reason, "parse_path": path},
+    )
 
 
 def _report(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
     frame = pl.DataFrame(
-        [(v["criterion"], v["rule"], v.get("score"), v.get("error")) for v in verdicts],
-        schema={"criterion": str, "rule": str, "score": pl.Float64, "error": str},
+        [
+            (v["criterion"], v["rule"], v.get("score"), v["is_degenerate"], v.get("error"))
+            for v in verdicts
+        ],
+        schema={
+            "criterion": str,
+            "rule": str,
+            "score": pl.Float64,
+            "is_degenerate": pl.Boolean,
+            "error": str,
+        },
         orient="row",
     )
     return (
@@ -153,6 +183,7 @@ def _report(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
         .agg(
             judged=pl.col("score").count(),
             met=pl.col("score").sum().cast(pl.Int64),
+            degenerate=pl.col("is_degenerate").sum().cast(pl.Int64),
             errors=pl.col("error").count(),
         )
         .sort("criterion", "rule")

@@ -6,7 +6,7 @@ a name and arguments before anything is judged.
 """
 
 from ragbench.judging import content_rules, format_rules, ifeval_rules, ordering, protocol_rules
-from ragbench.judging.constraints_check import degenerate, validate_constraints
+from ragbench.judging.constraints_check import degenerate, refuse_bad, validate_constraints
 from ragbench.judging.registry import (
     RULES,
     Parameter,
@@ -31,6 +31,7 @@ __all__ = [
     "ordering",
     "parameters",
     "protocol_rules",
+    "refuse_bad",
     "rule",
     "validate",
     "validate_constraints",
