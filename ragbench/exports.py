@@ -64,7 +64,8 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 def load_folder(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> pl.DataFrame:
     """What became of the rows, after adding the Parquet files of `folder` to the study at `path`.
 
-    Columns as in `append`. Runs keep their ids and origin: recorded rows stay recorded.
+    Columns as in `append`. Runs keep their ids and origin: recorded rows stay recorded. Rows that
+    belong to no run are of the same origin, when the runs in the folder have one only.
 
     Raises:
         ImportFailed: the folder holds no relation, or a file cannot be read.
@@ -85,4 +86,5 @@ def load_folder(path: str | os.PathLike[str], folder: str | os.PathLike[str]) ->
         )
     if "study" in frames:
         frames["study"] = frames["study"].drop("schema_version", strict=False)
-    return append(path, frames)
+    origins = frames["runs"]["origin"].unique().to_list() if "runs" in frames else []
+    return append(path, frames, step="load", origin=origins[0] if len(origins) == 1 else "measured")
