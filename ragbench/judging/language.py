@@ -84,11 +84,14 @@ def scripts(text: str) -> dict[str, int]:
 def detect(text: str) -> Language:
     """Return the language most of the text is in.
 
-    A Chinese, Japanese or Korean character weighs as much as a few Latin letters, as it does in
-    reading. Any kana beside Han makes Japanese, when it is at least a tenth of both.
+    A Chinese or Japanese character weighs as much as a word of another script, as it does where
+    words are counted; technical Chinese is full of English names. Any kana beside Han makes
+    Japanese, when it is at least a tenth of both.
 
     >>> detect("根据现有资料，无法回答 Apple 的问题。").code, detect("42 %").code
     ('zh', None)
+    >>> detect("请用 Python 和 pandas DataFrame 完成 ETL pipeline。").code
+    'zh'
     """
     counts = scripts(text)
     han, kana = counts.get("han", 0), counts.get("kana", 0)
@@ -96,10 +99,14 @@ def detect(text: str) -> Language:
         counts["kana"], counts["han"] = han + kana, 0
     elif kana:
         counts["han"], counts["kana"] = han + kana, 0
-    weights = {name: count * _WEIGHTS.get(name, 1) for name, count in counts.items() if count}
+    weights = {
+        name: count if name in _BY_CHARACTER else len(_LETTERS[name].findall(text))
+        for name, count in counts.items()
+        if count
+    }
     if not weights:
         return Language(None, "no letters")
-    script = max(weights, key=lambda name: (weights[name], name))
+    script = max(weights, key=lambda name: (weights[name], name in _BY_CHARACTER, name))
     codes = _SCRIPTS[script][1]
     if len(codes) == 1:
         return Language(codes[0], f"{script} script")
@@ -109,7 +116,7 @@ def detect(text: str) -> Language:
     return Language(_classify(script, text), f"{script} script, model")
 
 
-_WEIGHTS = {"han": 3, "kana": 3, "hangul": 3}
+_BY_CHARACTER = ("han", "kana")
 
 
 def _classify(script: str, text: str) -> str:
