@@ -27,14 +27,21 @@ DOMAINS = (
     Entry("Financial", "Financial", "investment advice and reading of policy", ("finance", "金融")),
     Entry("Energy", "Energy", "procedures whose versions drift", ("energy sector", "能源")),
     Entry("Legal", "Legal", "linking statutes and cases across jurisdictions", ("law", "法律")),
-    Entry("Medical", "Medical", "abstracts from fragmentary dialogue", ("medicine", "healthcare", "医疗")),
+    Entry(
+        "Medical",
+        "Medical",
+        "abstracts from fragmentary dialogue",
+        ("medicine", "healthcare", "医疗"),
+    ),
     Entry(
         "Party Building",
         "Party Building",
         "regulations and policy inside an organisation",
         ("party", "党建"),
     ),
-    Entry("Web Search", "Web Search", "fresh questions, sources of mixed trust", ("web", "网络搜索")),
+    Entry(
+        "Web Search", "Web Search", "fresh questions, sources of mixed trust", ("web", "网络搜索")
+    ),
 )
 
 CONTEXT_MODES = (
@@ -63,7 +70,12 @@ CONTEXT_MODES = (
 )
 
 CATEGORIES = (
-    Entry("persona", "Persona", "who speaks, and to whom", ("persona definition", "persona & scenario", "p")),
+    Entry(
+        "persona",
+        "Persona",
+        "who speaks, and to whom",
+        ("persona definition", "persona & scenario", "p"),
+    ),
     Entry("output", "Output", "form and content of the text", ("output constraints", "c")),
     Entry(
         "protocol",
@@ -72,7 +84,9 @@ CATEGORIES = (
         ("knowledge interaction protocol", "knowledge interaction", "k"),
     ),
     Entry("operational", "Operational", "what the task is to achieve", ("operational goal",)),
-    Entry("additional", "Additional", "constraints added for one query", ("additional constraints",)),
+    Entry(
+        "additional", "Additional", "constraints added for one query", ("additional constraints",)
+    ),
 )
 
 DIMENSIONS = (
@@ -148,15 +162,33 @@ class Criterion(NamedTuple):
 
 
 CRITERIA = (
-    Criterion("adherence", "Adherence", "constraint", 0, 1, "the constraint is satisfied", "adherence"),
-    Criterion("rejection", "Rejection", "response", 0, 1, "the response declines to answer", "rejection"),
     Criterion(
-        "conflict", "Conflict recognition", "response", 0, 1, "it says which passages contradict", "conflict"
+        "adherence", "Adherence", "constraint", 0, 1, "the constraint is satisfied", "adherence"
     ),
     Criterion(
-        "faithfulness", "Faithfulness", "claim", 0, 1, "the context supports the claim", "faithfulness"
+        "rejection", "Rejection", "response", 0, 1, "the response declines to answer", "rejection"
     ),
-    Criterion("coverage", "Answer coverage", "claim", 0, 1, "the response covers the claim", "coverage"),
+    Criterion(
+        "conflict",
+        "Conflict recognition",
+        "response",
+        0,
+        1,
+        "it says which passages contradict",
+        "conflict",
+    ),
+    Criterion(
+        "faithfulness",
+        "Faithfulness",
+        "claim",
+        0,
+        1,
+        "the context supports the claim",
+        "faithfulness",
+    ),
+    Criterion(
+        "coverage", "Answer coverage", "claim", 0, 1, "the response covers the claim", "coverage"
+    ),
 )
 
 CONTEXT_CRITERIA = {"rejection": "gap", "conflict": "conflict"}
