@@ -18,6 +18,20 @@ from ragbench.errors import StoreError
 from ragbench.relations import SCHEMA_VERSION
 
 
+def study_file(path: str | os.PathLike[str]) -> Path:
+    """The absolute path of a study, which stays the same when the working folder changes.
+
+    Raises:
+        StoreError: DuckDB cannot keep a file under this path.
+    """
+    if "?" in (text := os.fspath(path)) or "\0" in text:
+        raise StoreError(
+            f"{text!r} cannot be the path of a study: DuckDB does not manage a question mark in "
+            "it. Choose another name."
+        )
+    return Path(text).expanduser().resolve()
+
+
 def journal_folder(file: Path) -> Path:
     return file.with_name(f"{file.name}.journal")
 

@@ -28,6 +28,7 @@ from ragbench.files import (
     make_copy,
     open_study,
     put_in_place,
+    study_file,
     unusable,
 )
 from ragbench.journal import (
@@ -56,7 +57,7 @@ def fold(path: str | os.PathLike[str]) -> None:
     Raises:
         StoreError: the file cannot be rewritten; the journals keep the rows.
     """
-    file = Path(path).expanduser().resolve()
+    file = study_file(path)
     if not has_journals(file):
         return
     with fold_lock(file):
@@ -116,6 +117,8 @@ def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes]
     room = _BATCH_BYTES
     for journal in journals(file):
         start = offsets.get(journal.stem, 0)
+        if start > journal.stat().st_size:  # another journal under the name of an old one
+            start = 0
         lines, end = complete_lines(journal, start, room)
         if lines:
             found[journal.stem] = (lines, end)

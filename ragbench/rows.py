@@ -209,7 +209,8 @@ def _settle_scores(frame: pl.DataFrame) -> pl.DataFrame:
 def _refuse_gaps(relation: str, frame: pl.DataFrame) -> None:
     for name, column in columns(relation).items():
         series = frame.get_column(name)
-        if _is_required(relation, column) and series.null_count():
+        is_made = (relation, name) == ("responses", "response_id")  # of parts that are named then
+        if _is_required(relation, column) and series.null_count() and not is_made:
             number = (series.is_null().arg_max() or 0) + 1
             raise BadRow(f"{relation}.{name}: row {number} has no value; every row needs one.")
         if column.values:
@@ -247,7 +248,7 @@ def clean(relation: str, row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     if relation == "judgments":
         _settle_score(result)
     for name, column in wanted.items():
-        is_made = relation == "responses" and name == "response_id"
+        is_made = (relation, name) == ("responses", "response_id")
         if _is_required(relation, column) and result.get(name) is None and not is_made:
             raise BadRow(f"{relation}.{name}: the row has no value; every row needs one.")
     if relation == "responses":

@@ -41,6 +41,7 @@ from ragbench.files import (
     open_study,
     point_views,
     stamp,
+    study_file,
 )
 from ragbench.folding import add_frames, fold, fold_journals, fold_quietly, pace, rewrite
 from ragbench.journal import Writer, has_journals, origins_of, run_row
@@ -69,7 +70,7 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con = connect(example_study)  # doctest: +SKIP
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
-    file = Path(path).expanduser().resolve()
+    file = study_file(path)
     _tidy(file)
     # A large study is not folded for every connection while its writers fold it anyway.
     is_large = file.exists() and file.stat().st_size > _LARGE_BYTES
@@ -202,7 +203,7 @@ def append(
         StoreError: the file cannot be written.
     """
     given = {relation: frame} if isinstance(relation, str) else dict(relation)
-    file = Path(path).expanduser().resolve()
+    file = study_file(path)
     run = run_row(step, origin, config)
     frames = {
         name: rows.fit(name, table if table is not None else [], run["run_id"])
@@ -248,7 +249,7 @@ def step(
         >>> with step(path, "judge") as writer:  # doctest: +SKIP
         ...     writer.add({"judgments": verdict, "evidence": why})
     """
-    file = Path(path).expanduser().resolve()
+    file = study_file(path)
     _refuse_origin(file, origin)
     folded_at = time.monotonic()
 
