@@ -77,7 +77,8 @@ def test_local_links_of_the_documents_lead_somewhere() -> None:
         ROOT / "CONTRIBUTING.md",
         *sorted((ROOT / "docs").glob("*.md")),
     ]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 

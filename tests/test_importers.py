@@ -765,3 +765,20 @@ def test_the_example_file_brings_two_runs_to_compare(study):
     assert row["n"] == 29
     assert row["lost_a"] == 1
     assert row["origin"] == "simulated"
+
+
+def test_a_constraint_with_a_rule_nobody_knows_stays_without_it(study, write):
+    file = write(
+        "query,constraint,instruction,rule,params\n"
+        'q1,c1,Be brief,shortness,"{}"\n'
+        'q1,c2,No emoji,no_emoji,"{}"\n'
+        'q1,c3,At most 300 characters,length,"{""unit"": ""characters"", ""at_most"": 400}"\n'
+    )
+    report = load(study, file, kind="constraints")
+    told = report.filter(pl.col("what") == "ignored").select("line", "problem").rows()
+    assert [line for line, _ in told] == [2, 4]
+    assert "no rule" in told[0][1]
+    assert "stored without its rule" in told[0][1]
+    assert "300" in told[1][1]
+    stored = "SELECT constraint_id, rule FROM constraints ORDER BY ALL"
+    assert rows(study, stored) == [("q1.c1", None), ("q1.c2", "no_emoji"), ("q1.c3", "length")]

@@ -235,6 +235,9 @@ def constraints(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
 
 def _without_foreign_rules(found: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Constraints whose rule is one of ours; the others stay, for a judge that needs no rule."""
+    if "rule" not in found.columns:
+        return found
+    found = with_columns(found, "params", "text")
     problems = validate_constraints(found.filter(pl.col("rule").is_not_null()))
     if problems.is_empty():
         return found
