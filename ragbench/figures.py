@@ -274,7 +274,7 @@ def _laid_out(
             side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
             _note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
     margin = {"l": left, "r": 24 + 7 * max(len(text) for text in (*texts, *header.split("<br>")))}
-    height = len(rows) * max(30 if legend else 25, 7 + 15 * max(len(text) for text in lines))
+    height = len(rows) * max(30 if legend else 25, 8 + 17 * max(len(text) for text in lines))
     return _framed(figure, title, notes, margin, height, legend=legend, header=header)
 
 

@@ -1,0 +1,110 @@
+"""Execute the notebooks from a clean state, one kernel each.
+
+    python notebooks/run.py                         # all of them: the outputs are stored in place
+    python notebooks/run.py --out DIR 00_tour.ipynb # this one, stored in DIR
+    python notebooks/run.py --study my.duckdb 00_tour.ipynb --out DIR
+
+The exit code is 1 as soon as a cell fails or a kernel dies, and the message names the cell. What
+is stored holds no times, paths or versions of this machine, so that a second run changes little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+HERE = Path(__file__).resolve().parent
+SECONDS_A_CELL = 600  # for a busy machine
+
+
+class CellFailed(Exception):
+    """A notebook did not run to its end; the message names the cell and what it said."""
+
+
+def executed(path: Path, study: str | None = None) -> nbformat.NotebookNode:
+    """The notebook with the outputs of a run in a new kernel, in the folder it lives in.
+
+    `study` takes the place of what its first code cell calls STUDY.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    written = code[0].source
+    if study is not None:
+        code[0].source = re.sub(
+            r"^STUDY = .*$", lambda _: f"STUDY = {study!r}", written, flags=re.MULTILINE
+        )
+    reached = [0]
+    client = NotebookClient(
+        notebook,
+        timeout=SECONDS_A_CELL,
+        startup_timeout=SECONDS_A_CELL,
+        kernel_name="python3",
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=lambda cell, cell_index: reached.append(cell_index),
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise CellFailed(
+            _told(path, notebook, reached[-1], f"{error.ename}: {error.evalue}")
+        ) from None
+    except (CellTimeoutError, DeadKernelError) as error:
+        raise CellFailed(_told(path, notebook, reached[-1], str(error))) from None
+    code[0].source = written
+    return _steady(notebook)
+
+
+def _steady(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook without what differs from run to run or from machine to machine."""
+    notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            plain = output.get("data", {}).get("text/plain", "")
+            if " at 0x" in plain:  # the inside of a table object, of which the HTML is shown
+                output.data["text/plain"] = f"<{plain.partition('(')[0]}>"
+    return notebook
+
+
+def _told(path: Path, notebook: nbformat.NotebookNode, index: int, what: str) -> str:
+    cell = notebook.cells[index]
+    number = sum(other.cell_type == "code" for other in notebook.cells[: index + 1])
+    first = cell.source.strip().splitlines()[0]
+    what = re.sub(r"\x1b\[[0-9;]*m", "", what).strip()
+    return f"{path.name}: code cell {number} ({cell.get('id', index)}: {first}) failed.\n{what}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Execute what is named, or all; 0 when every cell ran."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "notebooks", nargs="*", help="names in this folder, or paths; all if left out"
+    )
+    parser.add_argument("--out", type=Path, help="folder for the executed copies; else in place")
+    parser.add_argument("--study", help="path of the study to use instead of the one they name")
+    chosen = parser.parse_args(arguments)
+    named = [HERE / name for name in chosen.notebooks]  # an absolute path stays as it is
+    study = None if chosen.study is None else str(Path(chosen.study).resolve())
+    for path in named or sorted(HERE.glob("*.ipynb")):
+        try:
+            notebook = executed(path, study)
+        except CellFailed as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        target = path if chosen.out is None else chosen.out / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, target)
+        print(f"{path.name}: {target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
