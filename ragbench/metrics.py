@@ -97,21 +97,23 @@ def scores(
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
     _refuse_taken(chosen, criteria)
     select = _select(names, RESPONSE_COLUMNS)
-    models = "LEFT JOIN models AS m ON m.model = s.model"
+    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in select + condition else ""
+    source = f"FROM adherence_summary AS s {models} WHERE {condition}"
     ledger = cursor.sql(
         f"SELECT {select} s.panel AS _panel, s.origin, count(*) AS planned, "
         "count(*) FILTER (WHERE s.is_answered) AS answered, "
         "count(*) FILTER (WHERE s.is_judged) AS judged, "
-        "count(*) FILTER (WHERE s.has_error) AS errors "
-        f"FROM adherence_summary AS s {models} WHERE {condition} GROUP BY ALL",
+        "count(*) FILTER (WHERE s.has_error) AS errors, "
+        f"count(*) FILTER (WHERE s.judged < s.planned) AS _open {source} GROUP BY ALL",
         params=values,
     ).pl()
-    source = f"FROM adherence_summary AS s {models} WHERE {condition}"
-    totals = _totals(cursor, source, [m for m in METRICS if m.name in chosen], select, values)
+    about_constraints = [metric for metric in METRICS if metric.name in chosen]
+    is_whole = not ledger["_open"].sum()
+    totals = _totals(cursor, source, about_constraints, select, values, is_whole=is_whole)
     source = f"FROM criterion_summary AS s {models} WHERE {condition}"
     totals += _criterion_totals(cursor, source, chosen, criteria, select, values)
     details = intervals.summarise(totals, {name: c.range for name, c in criteria.items()})
-    return _widen(ledger, details, names, chosen)
+    return _widen(ledger.drop("_open"), details, names, chosen)
 
 
 def constraint_scores(
@@ -246,13 +248,20 @@ def _totals(
     metrics: list[Metric],
     select: str,
     values: list[Any],
+    *,
+    is_whole: bool = False,
 ) -> list[intervals.Total]:
-    """Sums per group and metric: all that a mean, its bounds and a clustered interval need."""
+    """Sums per group and metric: all that a mean, its bounds and a clustered interval need.
+
+    `is_whole`: it is known that nothing is missing, so that nothing needs to be looked for.
+    """
     if not metrics:
         return []
     keys = [part.split(" AS ")[-1] for part in select.split(", ") if part]
     judged = _judged_totals(cursor, source, metrics, select, keys, values)
-    missing = _missing_totals(cursor, source, metrics, select, len(keys), values)
+    missing: dict[tuple[Any, ...], dict[str, tuple[Any, ...]]] = {}
+    if not is_whole:
+        missing = _missing_totals(cursor, source, metrics, select, len(keys), values)
     none = (0, 0.0, 0.0)
     return [
         intervals.Total(

@@ -170,14 +170,16 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
 
 def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
     """The full names of the panels that `panel` may mean (see `panel_name`), at least one."""
-    rows = con.execute("SELECT panel, judge, kind FROM panels ORDER BY panel").fetchall()
+    found = con.execute(
+        "SELECT panel, judge, kind, (SELECT primary_panel FROM study) FROM panels ORDER BY panel"
+    ).fetchall()
+    rows = [row[:3] for row in found]
     if not rows:
         raise RagbenchError(
             "this study has no judge yet, so there are no verdicts to score. Judge it with "
             "ragbench.judge(path, 'rules'), or bring verdicts in with `ragbench import`."
         )
-    primary = con.execute("SELECT primary_panel FROM study").fetchall()[0][0]
-    wanted = primary if panel is None else panel
+    wanted = found[0][3] if panel is None else panel
     if wanted is None:
         # Without a choice: the only LLM's panel, else the only rule set, else the only person.
         return next(
