@@ -40,15 +40,16 @@ from ragbench.journal import (
     set_aside,
 )
 from ragbench.migration import migrate
-from ragbench.relations import FOLLOWS, KEYS, SCHEMA_VERSION, SUPERSEDED
+from ragbench.relations import FOLLOWS, IMPLIED, KEYS, SCHEMA_VERSION, SUPERSEDED
 from ragbench.summaries import rewrite_summaries, summarise
 
 __all__ = ["add_frames", "fold", "fold_quietly", "pace", "rewrite", "rewrite_summaries"]
 
 Frames = Mapping[str, pl.DataFrame]
-_BATCH_BYTES = 32_000_000
+_BATCH_BYTES = 16_000_000
 """How much of the journals is held in memory at once."""
-_fold_seconds: dict[Path, float] = {}
+_overhead: dict[Path, float] = {}
+"""Seconds that the last fold spent on copying, opening and writing rather than on its rows."""
 
 
 def fold(path: str | os.PathLike[str]) -> None:
@@ -88,7 +89,6 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
 
 def fold_journals(file: Path) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
-    began = time.monotonic()
     ended = [journal for journal in journals(file) if has_ended(journal)]
     offsets = _offsets(file)
     while found := _take(file, offsets):
@@ -102,7 +102,6 @@ def fold_journals(file: Path) -> None:
     if ended:
         with contextlib.suppress(OSError):  # another run has begun
             journal_folder(file).rmdir()
-    _fold_seconds[file] = time.monotonic() - began
 
 
 def _fold_lines(file: Path, lines: list[bytes], ends: Mapping[str, int]) -> None:
@@ -136,6 +135,7 @@ def rewrite(
     `change` gives a report, and whether it changed anything: if not, the file stays as it is.
     """
     copy = copy_of(file)
+    began = time.monotonic()
     try:
         discard(copy)
         is_new = not file.exists()
@@ -149,7 +149,9 @@ def rewrite(
         con = open_study(copy, read_only=False)
         try:
             con.execute("BEGIN")
+            changing = time.monotonic()
             report, is_changed = change(con)
+            began += time.monotonic() - changing
             con.execute("COMMIT")
             con.execute("CHECKPOINT store")
             con.execute("DETACH store")
@@ -166,13 +168,14 @@ def rewrite(
     finally:
         with contextlib.suppress(OSError):
             discard(copy)
+    _overhead[file] = time.monotonic() - began
     return report
 
 
 def pace(file: Path) -> float:
-    """Seconds to leave between folds: at most a twentieth of the time goes into folding."""
+    """Seconds to leave between folds: copying takes at most a twentieth of the time."""
     guess = file.stat().st_size / 2e8 if file.exists() else 0.0
-    return max(1.0, 20 * _fold_seconds.get(file, guess))
+    return max(1.0, 20 * _overhead.get(file, guess))
 
 
 def add_frames(
@@ -218,52 +221,52 @@ def _add(
 
     `_new_<relation>` then holds the rows that were added. `beside` are the frames of this batch.
     """
-    report: dict[str, Any] = {
-        "relation": relation,
-        "given": frame.height,
-        "added": 0,
-        "replaced": 0,
-        "present": 0,
-    }
+    report: dict[str, Any] = {"relation": relation, "given": frame.height}
+    report |= {"added": 0, "replaced": 0, "present": 0}
     if frame.is_empty():
         return report
     con.register("_given", frame.with_row_index("_seq").to_arrow())
     if relation == "study":
-        report["replaced"] = _describe_study(con)
-        report["present"] = frame.height - report["replaced"]
-        return report
-    keys = KEYS[relation]
-    same = _same(keys, "t", "i")
-    key = ", ".join(f'i."{name}"' for name in keys)
-    source = "SELECT * FROM _given"
-    if "_line" not in frame.columns:  # in an append the n-th row of a key goes with the n-th
-        number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq)"
-        source = f"SELECT i.*, {number} AS _line FROM _given AS i"
-    followers = [name for name, parent in FOLLOWS.items() if parent == relation]
-    if any(name in beside for name in followers):
-        con.execute(f"CREATE OR REPLACE TEMP TABLE _given_{relation} AS {source}")
-        source = f"SELECT * FROM _given_{relation}"
-    dropped, order = "", "i._seq"
+        replaced = _describe_study(con)
+        return {**report, "replaced": replaced, "present": frame.height - replaced}
+    _sort_out(con, relation, frame, beside)
+    replaced = 0
     if relation in SUPERSEDED:
-        order = "i.error IS NOT NULL, i._seq"
-    elif (parent := FOLLOWS.get(relation)) and not beside.get(parent, pl.DataFrame()).is_empty():
-        dropped = _of_another(parent)
-    con.execute(
-        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT i.* FROM ({source}) AS i {dropped} "
-        f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
-    )
-    con.unregister("_given")
-    if relation in SUPERSEDED:
-        report["replaced"] = _give_way(con, relation, same)
+        replaced = _give_way(con, relation)
+    elif relation in IMPLIED:
+        replaced = _say_more(con, relation)
+    same = _same(KEYS[relation], "t", "i")
     con.execute(f"DELETE FROM _incoming AS i USING store.main.{relation} AS t WHERE {same}")
     inserted = con.execute(
         f"INSERT INTO store.main.{relation} SELECT * EXCLUDE (_seq, _line) FROM _incoming"
     ).fetchall()[0][0]
     con.execute(f"DROP TABLE IF EXISTS _new_{relation}")
     con.execute(f"ALTER TABLE _incoming RENAME TO _new_{relation}")
-    report["added"] = inserted - report["replaced"]
-    report["present"] = report["given"] - inserted
-    return report
+    present = frame.height - inserted
+    return {**report, "added": inserted - replaced, "replaced": replaced, "present": present}
+
+
+def _sort_out(
+    con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame, beside: Frames
+) -> None:
+    """Make `_incoming` of `_given`: one row a key, with `_line`, which says what goes together."""
+    key = ", ".join(f'i."{name}"' for name in KEYS[relation])
+    source = "SELECT * FROM _given"
+    if "_line" not in frame.columns:  # in an append the n-th row of a key goes with the n-th
+        number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq)"
+        source = f"SELECT i.*, {number} AS _line FROM _given AS i"
+    if any(beside.get(name) is not None for name, to in FOLLOWS.items() if to == relation):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE _given_{relation} AS {source}")
+        source = f"SELECT * FROM _given_{relation}"
+    dropped = ""
+    order = "i.error IS NOT NULL, i._seq" if relation in SUPERSEDED else "i._seq"
+    if (parent := FOLLOWS.get(relation)) and not beside.get(parent, pl.DataFrame()).is_empty():
+        dropped = _of_another(parent)
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT i.* FROM ({source}) AS i {dropped} "
+        f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
+    )
+    con.unregister("_given")
 
 
 def _same(keys: Collection[str], left: str, right: str) -> str:
@@ -285,8 +288,9 @@ def _of_another(parent: str) -> str:
     )
 
 
-def _give_way(con: duckdb.DuckDBPyConnection, relation: str, same: str) -> int:
+def _give_way(con: duckdb.DuckDBPyConnection, relation: str) -> int:
     """Remove errors that `_incoming` has successes for, with the rows that follow them."""
+    same = _same(KEYS[relation], "t", "i")
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE _replaced AS SELECT i.* FROM _incoming AS i "
         f"SEMI JOIN (SELECT * FROM store.main.{relation} WHERE error IS NOT NULL) AS t ON {same} "
@@ -297,6 +301,19 @@ def _give_way(con: duckdb.DuckDBPyConnection, relation: str, same: str) -> int:
     return int(
         con.execute(
             f"DELETE FROM store.main.{relation} AS t USING _replaced AS i WHERE {same}"
+        ).fetchall()[0][0]
+    )
+
+
+def _say_more(con: duckdb.DuckDBPyConnection, relation: str) -> int:
+    """Remove rows that are only a key where `_incoming` says more."""
+    others = [name for name in relations.columns(relation) if name not in KEYS[relation]]
+    bare = " AND ".join(f't."{name}" IS NULL' for name in others)
+    more = " OR ".join(f'i."{name}" IS NOT NULL' for name in others)
+    return int(
+        con.execute(
+            f"DELETE FROM store.main.{relation} AS t USING _incoming AS i "
+            f"WHERE {_same(KEYS[relation], 't', 'i')} AND {bare} AND ({more})"
         ).fetchall()[0][0]
     )
 

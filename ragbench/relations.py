@@ -49,6 +49,9 @@ SUPERSEDED = ("responses", "judgments")
 FOLLOWS = {"evidence": "judgments", "steps": "responses"}
 """Relations whose rows belong to one row of another, and are replaced together with it."""
 
+IMPLIED = ("models",)
+"""Relations of which the store makes rows itself, only a key; one that says more replaces it."""
+
 REFERENCES = (
     ("instances", "query_id", "queries", "query_id"),
     ("constraints", "query_id", "queries", "query_id"),

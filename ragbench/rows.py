@@ -1,16 +1,14 @@
 """Rows made to fit a relation: frames column by column, single rows in microseconds.
 
-Both ways follow the same rules. Whole numbers may be text columns' values, numbers may come as
-text, NaN and infinity are no numbers, half surrogate pairs become U+FFFD, and what does not fit is
-refused with its place. So nothing unfit reaches a journal or the file.
+Both ways follow the same rules: a number may come as text and a text as a number, NaN and infinity
+are no numbers, half a surrogate pair becomes U+FFFD, and what does not fit is refused with its
+place. So nothing unfit reaches a journal or the file.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -25,8 +23,8 @@ from ragbench.relations import (
     response_key,
     schema,
 )
+from ragbench.values import LIMITS, READ, UNFIT
 
-_LIMITS = {"INTEGER": 2**31, "BIGINT": 2**63}
 _KINDS = {
     "INTEGER": "a whole number",
     "BIGINT": "a whole number",
@@ -127,8 +125,8 @@ def _typed(relation: str, series: pl.Series, column: Column, target: Any) -> pl.
         try:
             if kind == "JSON" and given.is_nested():
                 value = _without_nulls(value)
-            values.append(None if value is None else _READ[kind](value))
-        except _UNFIT:
+            values.append(None if value is None else READ[kind](value))
+        except UNFIT:
             raise BadRow(
                 f"{relation}.{column.name}: row {number} holds {_shown(value)}, "
                 f"which is not {_article(column)}."
@@ -145,10 +143,10 @@ def _cast(series: pl.Series, kind: str, target: Any) -> pl.Series | None:
     is_plain = not (given.is_nested() or given in (pl.Object, pl.Binary))
     if given == pl.Null or (kind in ("VARCHAR", "ENUM") and is_plain):
         return series.cast(target)
-    if kind in _LIMITS and given.is_numeric():
+    if kind in LIMITS and given.is_numeric():
         low, high = series.min(), series.max()
         is_whole = given.is_integer() or bool((series == series.round()).all())
-        limit = _LIMITS[kind]
+        limit = LIMITS[kind]
         if low is None or (is_whole and -limit <= low and high < limit):  # type: ignore[operator]
             return series.cast(target)
         return None
@@ -263,8 +261,8 @@ def _read(relation: str, column: Column, value: Any) -> Any:
     if isinstance(value, float) and value != value and column.name != "score":
         return None  # how pandas says that there is no value
     try:
-        value = _READ[column.type](value)
-    except _UNFIT:
+        value = READ[column.type](value)
+    except UNFIT:
         raise BadRow(
             f"{relation}.{column.name}: {_shown(value)} is not {_article(column)}."
         ) from None
@@ -307,104 +305,3 @@ def _article(column: Column) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-# ---------------------------------------------------------------- values, by type
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value if value.isascii() else _mended(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return str(value)
-    raise TypeError
-
-
-def _mended(text: str) -> str:
-    """`text` with surrogates joined where they make a pair and replaced where they do not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str) and "_" in value:
-        raise ValueError
-    return float(value)
-
-
-def _whole(value: Any, limit: int) -> int:
-    if isinstance(value, str):
-        number = int(value.replace("_", "?"))
-    else:
-        number = int(value)
-        if number != value:
-            raise ValueError
-    if not -limit <= number < limit:
-        raise OverflowError
-    return number
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if value not in (0, 1):
-        raise ValueError
-    return bool(value)
-
-
-def _date(value: Any) -> str:
-    if isinstance(value, datetime):
-        value = value.date()
-    return (date.fromisoformat(value) if isinstance(value, str) else value).isoformat()
-
-
-def _time(value: Any) -> str:
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    if not isinstance(moment, datetime):
-        moment = datetime.combine(moment, datetime.min.time())
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return moment.isoformat(timespec="microseconds")
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, str):
-        parsed = json.loads(value)
-        if "\\ud" not in value.lower():
-            return _mended(value)
-        value = parsed  # an escaped half of a surrogate pair is no JSON to DuckDB
-    return _mended(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, (str, bytes, Mapping)):
-        raise TypeError
-    return [_text(item) for item in value]
-
-
-def _numbers(value: Any) -> list[float]:
-    if isinstance(value, (str, bytes, Mapping)):
-        raise TypeError
-    return [_number(item) for item in value]
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    "VARCHAR": _text,
-    "ENUM": _text,
-    "JSON": _json,
-    "INTEGER": lambda value: _whole(value, _LIMITS["INTEGER"]),
-    "BIGINT": lambda value: _whole(value, _LIMITS["BIGINT"]),
-    "DOUBLE": _number,
-    "BOOLEAN": _truth,
-    "DATE": _date,
-    "TIMESTAMP": _time,
-    "VARCHAR[]": _texts,
-    "FLOAT[]": _numbers,
-}
-"""How a value given for a column is read; raises one of `_UNFIT`."""
-_UNFIT = (ValueError, TypeError, OverflowError, RecursionError, AttributeError)

@@ -192,6 +192,15 @@ def test_frames_of_any_column_type_are_taken(study):
     assert found == [("1", date(2026, 1, 2))]
 
 
+def test_a_model_that_answers_before_it_is_described_gets_its_description_later(study):
+    ragbench.append(study, "responses", {"instance_id": "law-gap", "model": "new", "text": "答"})
+    described = {"model": "new", "label": "新", "is_open": True}
+    assert ragbench.append(study, "models", described)["replaced"].item() == 1
+    assert ragbench.append(study, "models", {"model": "new"})["present"].item() == 1
+    assert ragbench.append(study, "models", {**described, "label": "x"})["present"].item() == 1
+    assert rows_of(study, "SELECT label, is_open FROM models WHERE model = 'new'") == [("新", True)]
+
+
 # ---------------------------------------------------------------- errors and successes
 
 
@@ -309,7 +318,7 @@ def test_the_order_of_rows_and_batches_does_not_change_the_content(tmp_path_fact
     folder = tmp_path_factory.mktemp("order")
     hashes = set()
     for number in range(2):
-        path = folder / f"{number}.duckdb"
+        path = folder / str(number) / "study.duckdb"
         choose.shuffle(lines)
         cuts = sorted(choose.sample(range(len(lines)), number * 2))
         for part in (lines[a:b] for a, b in zip([0, *cuts], [*cuts, len(lines)], strict=True)):
