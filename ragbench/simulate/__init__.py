@@ -27,7 +27,7 @@ EFFECTS = ("recognition_protocol", "refusal_protocol")
 """What can be planted: log-odds that an explicit protocol adds to recognition, to refusal."""
 
 
-PARTS = 7
+PARTS = 10
 
 
 def study(

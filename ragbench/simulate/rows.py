@@ -25,7 +25,7 @@ from ragbench.simulate.targets import (
     RULES,
     SUBSET,
 )
-from ragbench.simulate.texts import in_language, query_text, wording
+from ragbench.simulate.texts import GAP_TEXTS, NO_TEXT, in_language, query_text, wording
 
 BENCHMARK, SETTING = "EnterpriseRAG (simulated)", "given_context"
 DOCUMENTS = (("support", 2), ("noise", 6), ("conflict", 2))
@@ -33,12 +33,6 @@ DOCUMENTS = (("support", 2), ("noise", 6), ("conflict", 2))
 SHOWN_ROLES = {"noise": ("support", "noise"), "gap": ("noise",)}
 FAILURES = ("timeout", "context length exceeded", "refused by the provider")
 LOST = ("unparsed", "timeout")
-NO_TEXT = "【模拟】此处没有真实回答。"
-GAP_TEXTS = {
-    "answers": "【模拟】直接作答（内容从略）。",
-    "declines": "【模拟】资料中没有答案，无法回答。",
-    "disclaims, then answers": "【模拟】资料中没有直接依据；不过一般而言……（内容从略）",
-}
 DISCLAIMERS = 0.18
 """Share of the answers in a gap that begin with a disclaimer. Ours: the paper is silent on it."""
 
@@ -284,13 +278,8 @@ def _judgments(seed: int, made: Made, names: _Names) -> pl.DataFrame:
             instance, target, held = rows.target, None, None
         response = names.response(rows.model, instance)
         ids = response if target is None else target.gather(rows.target)
-        parts.append(
-            _verdicts(response, rows.criterion, ids, rows.judge, rows.score, rows.is_lost, rng)
-            if held is None
-            else _verdicts(
-                response, rows.criterion, ids, rows.judge, rows.score, rows.is_lost, rng, held
-            )
-        )
+        verdicts = (rows.judge, rows.score, rows.is_lost, rng, held)
+        parts.append(_verdicts(response, rows.criterion, ids, *verdicts))
     return pl.concat(parts)
 
 

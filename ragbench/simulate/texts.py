@@ -20,6 +20,13 @@ class Wording(NamedTuple):
     en_params: dict[str, Any] | None = None  # where the arguments are words of the language
 
 
+NO_TEXT = "【模拟】此处没有真实回答。"
+GAP_TEXTS = {
+    "answers": "【模拟】直接作答（内容从略）。",
+    "declines": "【模拟】资料中没有答案，无法回答。",
+    "disclaims, then answers": "【模拟】资料中没有直接依据；不过一般而言……（内容从略）",
+}
+
 TASKS = {
     "Financial": ("金融", "finance", ("理财产品费率", "信贷政策条款", "年报指标口径")),
     "Energy": ("能源", "energy", ("设备检修规程", "系统迁移步骤", "停送电流程")),
