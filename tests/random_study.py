@@ -79,7 +79,7 @@ def _add_query(rng: random.Random, study: Rows, query: str) -> None:
             "constraint_id": f"{query}.c{i}",
             "query_id": query,
             "dimension": rng.choice(DIMENSIONS),
-            "rule": rng.choice((None, "r")),
+            "rule": rng.choice((None, "no_emoji")),
         }
         for i in range(rng.randint(0, 5))
     ]

@@ -19,7 +19,7 @@ from ragbench.checks import content_hash
 from ragbench.errors import RagbenchError, UnknownName
 
 SEEDS = st.integers(0, 2**32)
-_few = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+_few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def live(study):
@@ -131,7 +131,7 @@ def small(tmp_path):
             {"query": 2, "mode": "noise", "verdicts": [None, 0]},
             {"query": 3, "mode": "conflict", "verdicts": [None, None], "error": "timeout"},
         ],
-        rules=("r", None),
+        rules=("no_emoji", None),
     )
 
 

@@ -31,7 +31,7 @@ SLICES = (
     (("family", "is_open"), {"is_augmented": True}),
     (("instance_id", "setting"), {"domain": "O'Brien; --", "variant": None}),
 )
-_few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+_few = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def assert_same(frame, expected, by):
@@ -203,7 +203,7 @@ def panels_study(tmp_path):
             [{"query": 1, "verdicts": [None, None]}],
             judge=judges[0][0],
             kind=judges[0][1],
-            rules=("r", None),
+            rules=("no_emoji", None),
         ).close()
         key = "1-noise/m/given_context/0"
         verdicts = [
