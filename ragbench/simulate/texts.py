@@ -209,7 +209,7 @@ def query_text(domain: str, language: str, number: int) -> str:
     """A query that says itself that it is made up.
 
     >>> query_text("Legal", "zh", 7)
-    '【模拟】法律问题007：请依据资料说明合同解除要件。'
+    '【模拟】法律问题007：请依据资料说明复议受理条件。'
     """
     zh, en, topics = TASKS[domain]
     if language == "en":
