@@ -7,24 +7,21 @@ what is missing, the panel and the origin of its rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import render, style
 from ragbench.errors import UnknownColumn
-from ragbench.facts import SIMULATED, facts, groups, is_share, metric_label, points, unit
+from ragbench.facts import facts, groups, is_share, metric_label, points, unit
+from ragbench.layout import Row, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 
 __all__ = ["COLOURS", "PALETTE", "colour", "dots", "gap"]
 
 render.use_in_notebooks()
 
-_LABEL_COLUMNS = 25
 _INDEPENDENT = "Strict if failures were independent"
-_LABEL_SIZE, _NOTE_SIZE, _TITLE_SIZE = 13, 12, 16
-Row = dict[str, Any]
 
 
 def gap(
@@ -49,22 +46,26 @@ def gap(
     names = [metric_label(metric) for metric in metrics]
     title = f"{names[0]} against {names[1]}" if title is None else title
     if scores.is_empty():
-        return _empty("No rows to draw: the frame of scores is empty.", title)
+        return empty("No rows to draw: the frame of scores is empty.", title)
     pairs = sorted(zip(loose.to_dicts(), strict.to_dicts(), strict=True), key=_narrowness)
     figure = go.Figure([_gap_trace(*pair, place) for place, pair in enumerate(pairs)])
-    legend = {"ring": "Strict: all met", "dot": "Loose: share met"}
+    legend: list[tuple[str, str | None, str]] = [
+        ("ring", None, "Strict: all met"),
+        ("dot", None, "Loose: share met"),
+    ]
     if independence is not None:
-        legend["diamond"] = _INDEPENDENT
+        legend.append(("diamond", style.QUIET, _INDEPENDENT))
         figure.add_trace(_diamonds([row for _, row in pairs], _matched(scores, independence)))
-    return _laid_out(
+    return laid_out(
         figure,
         [pair[::-1] for pair in pairs],
         title=title,
         axis="share of constraints (loose), of responses (strict)",
         span=(0.0, 1.0),
-        right=("gap,<br>points", [_points_text(_gap(*pair)) for pair in pairs]),
+        right=("gap,<br>points", [points_text(_gap(*pair)) for pair in pairs]),
         notes=facts(scores, metrics[::-1]),
         legend=legend,
+        least=30,
     )
 
 
@@ -81,14 +82,14 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
     read = points(frame, metric, place="frame for figures.dots")
     title = metric_label(metric) if title is None else title
     if frame.is_empty():
-        return _empty("No rows to draw: the frame is empty.", title)
+        return empty("No rows to draw: the frame is empty.", title)
     rows = read.sort("value", descending=True, nulls_last=True, maintain_order=True).to_dicts()
     figure = go.Figure([_dot_trace(row, place, metric) for place, row in enumerate(rows)])
     notes = facts(frame, [metric])
     if any(_is_bounded(row) for row in rows):
         figure.add_trace(_bounds(rows))
         notes.insert(-1, "grey band: what the missing rows allow")
-    return _laid_out(
+    return laid_out(
         figure,
         [[row] for row in rows],
         title=title,
@@ -119,7 +120,7 @@ def _gap_trace(loose: Row, strict: Row, place: int) -> go.Scatter:
         mode="lines+markers",
         line={"width": 7, "color": style.tint(hue, 0.28)},
         marker={"size": 11, "color": ["white", hue], "line": {"width": 2, "color": hue}},
-        error_x=_bars([strict, loose], hue),
+        error_x=error_bars([strict, loose], hue),
         cliponaxis=False,
         hovertext=_hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
         hoverinfo="text",
@@ -134,7 +135,7 @@ def _dot_trace(row: Row, place: int, metric: str) -> go.Scatter:
         name=style.label(row["label"]),
         mode="markers",
         marker={"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
-        error_x=_bars([row], hue),
+        error_x=error_bars([row], hue),
         cliponaxis=False,
         hovertext=_hover({metric_label(metric): row}, is_share=is_share(metric)),
         hoverinfo="text",
@@ -165,7 +166,7 @@ def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> go.Scatter:
         name=_INDEPENDENT,
         mode="markers",
         marker={"symbol": "diamond", "size": 7, "color": style.QUIET},
-        error_x=_bars([row for _, row in found], style.QUIET),
+        error_x=error_bars([row for _, row in found], style.QUIET),
         hovertext=[_hover({_INDEPENDENT: row}) for _, row in found],
         hoverinfo="text",
     )
@@ -181,39 +182,8 @@ def _matched(scores: pl.DataFrame, independence: pl.DataFrame) -> dict[str, Row]
     return {row["key"]: row for row in points(ordered, "independent", place=place).to_dicts()}
 
 
-def _bars(rows: Sequence[Row], hue: str) -> dict[str, Any]:
-    """The intervals of some dots as plotly's error bars; no bar where there is no interval."""
-
-    def reach(row: Row, end: str) -> float:
-        known = row["value"] is not None and row[end] is not None
-        return abs(row[end] - row["value"]) if known else 0.0
-
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [reach(row, "high") for row in rows],
-        "arrayminus": [reach(row, "low") for row in rows],
-        "color": hue,
-        "thickness": 1.3,
-        "width": 4,
-    }
-
-
-def _points_text(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}".replace("-", "−")
-
-
 def _is_bounded(row: Row) -> bool:
     return None not in (row["lowest"], row["highest"]) and row["lowest"] < row["highest"]
-
-
-def _why_missing(rows: Sequence[Row]) -> str:
-    """What to write in a row that lacks a value; empty when none is lacking."""
-    for row in rows:
-        if row["value"] is None:
-            known = row["n"] is not None and row["planned"] is not None
-            return f"no value: {row['n']:,} of {row['planned']:,} judged" if known else "no value"
-    return ""
 
 
 def _hover(parts: dict[str, Row], gap: float | None = None, *, is_share: bool = True) -> str:
@@ -227,7 +197,7 @@ def _hover(parts: dict[str, Row], gap: float | None = None, *, is_share: bool = 
             value += f" ({number(row['low'])} to {number(row['high'])})"
         n = "" if row["n"] is None else f", n = {row['n']:,}"
         lines.append(f"{style.label(what)} {value}{n}")
-    return "<br>".join([*lines, *([f"gap {_points_text(gap)} points"] if gap is not None else [])])
+    return "<br>".join([*lines, *([f"gap {points_text(gap)} points"] if gap is not None else [])])
 
 
 def _span(rows: Sequence[Row]) -> tuple[float, float]:
@@ -238,136 +208,3 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
         return (0.0, 1.0)
     room = 0.04 + 0.1 * (max(known) - min(known))
     return (max(0.0, min(known) - room), min(1.0, max(known) + room))
-
-
-def _laid_out(
-    figure: go.Figure,
-    rows: Sequence[Sequence[Row]],
-    *,
-    title: str,
-    axis: str,
-    span: tuple[float, float] | None,
-    right: tuple[str, Sequence[str]],
-    notes: Sequence[str],
-    legend: dict[str, str] | None = None,
-) -> go.Figure:
-    """The figure in the house style: one line per row, the first on top, a column at the right."""
-    lines = [style.joined(parts[0]["label"].split(" · "), _LABEL_COLUMNS, most=3) for parts in rows]
-    left = 22 + 7 * max(style.columns(line) for text in lines for line in text)
-    figure.update_xaxes(title_text=axis)
-    if span is not None:
-        pad = 0.015 * (span[1] - span[0])
-        figure.update_xaxes(range=[span[0] - pad, span[1] + pad], tickformat=".0%")
-        figure.update_xaxes(dtick=0.25 if span == (0.0, 1.0) else None)
-    figure.update_yaxes(
-        range=[-len(rows) + 0.4, 0.6],
-        tickmode="array",
-        tickvals=[-place for place in range(len(rows))],
-        ticktext=["<br>".join(style.label(line) for line in text) for text in lines],
-    )
-    header, texts = right
-    _right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
-    for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
-        _right_note(figure, text, y=-place, yanchor="middle")
-        if why := _why_missing(parts):
-            low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
-            side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
-            _note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
-    margin = {"l": left, "r": 24 + 7 * max(len(text) for text in (*texts, *header.split("<br>")))}
-    height = len(rows) * max(30 if legend else 25, 8 + 17 * max(len(text) for text in lines))
-    return _framed(figure, title, notes, margin, height, legend=legend, header=header)
-
-
-def _framed(
-    figure: go.Figure,
-    title: str,
-    notes: Sequence[str],
-    margin: dict[str, int],
-    height: float,
-    *,
-    legend: dict[str, str] | None = None,
-    header: str = "",
-) -> go.Figure:
-    """Title and legend above, facts below, from the left edge; the size follows the content."""
-    style.check_fonts([title, *notes, *(trace.name or "" for trace in figure.data)])
-    heading = [style.label(line) for line in style.wrapped(title, 50)] if title else []
-    caption = style.joined(list(notes), 76)
-    top = 14 + 21 * len(heading) + 22 * bool(legend) + 6 + 17 * len(header.split("<br>"))
-    bottom = (46 if header else 6) + 16 * len(caption) + 6
-    text = "<br>".join(style.label(line) for line in caption)
-    text = text.replace(SIMULATED, f'<span style="color:{style.ALARM}"><b>{SIMULATED}</b></span>')
-    edge = {"x": 0, "xshift": 12 - margin["l"]}
-    if text:
-        _note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
-    if legend:
-        above = top - 16 - 21 * len(heading)
-        _add_legend(figure, legend, left=12 - margin["l"], above=above - 8)
-    figure.update_layout(
-        template=_template(),
-        title_text="<br>".join(heading),
-        width=style.WIDTH,
-        height=top + height + bottom,
-        margin={**margin, "t": top, "b": bottom},
-    )
-    return figure
-
-
-def _add_legend(figure: go.Figure, legend: dict[str, str], *, left: int, above: int) -> None:
-    """Marks in ink with their meanings: the marks of the rows have the colours of their models."""
-    for mark, text in legend.items():
-        r = 4 if mark == "diamond" else 5
-        x, y = left + r, above
-        outline = {"color": style.QUIET if mark == "diamond" else style.INK, "width": 2}
-        figure.add_shape(
-            type="path" if mark == "diamond" else "circle",
-            path=f"M{x - r},{y} L{x},{y + r} L{x + r},{y} L{x},{y - r} Z" if r == 4 else None,
-            **({} if r == 4 else {"x0": x - r, "x1": x + r, "y0": y - r, "y1": y + r}),
-            xref="paper",
-            yref="paper",
-            xsizemode="pixel",
-            ysizemode="pixel",
-            xanchor=0,
-            yanchor=1,
-            fillcolor="white" if mark == "ring" else outline["color"],
-            line=outline,
-        )
-        look = {"yanchor": "middle", "font_color": style.INK}
-        _note(figure, text, x=0, y=1, xshift=x + r + 6, yshift=y, **look)
-        left += 34 + 6 * style.columns(text)
-
-
-def _note(figure: go.Figure, text: str, **where: Any) -> None:
-    font = {"size": _NOTE_SIZE, "color": style.QUIET}
-    look = {"xref": "paper", "yref": "paper", "xanchor": "left", "align": "left", "font": font}
-    figure.add_annotation(text=text, showarrow=False, **{**look, **where})
-
-
-def _right_note(figure: go.Figure, text: str, **where: Any) -> None:
-    look = {"x": 1, "xshift": 8, "font_size": _LABEL_SIZE, "font_color": style.INK, "yref": "y"}
-    figure.add_annotation(
-        text=text, showarrow=False, xref="paper", xanchor="left", align="left", **{**look, **where}
-    )
-
-
-def _empty(why: str, title: str) -> go.Figure:
-    figure = go.Figure()
-    figure.update_xaxes(visible=False).update_yaxes(visible=False)
-    _note(figure, why, x=0.5, y=0.5, xanchor="center", font_size=_LABEL_SIZE)
-    return _framed(figure, title, [], {"l": 12, "r": 12}, 60)
-
-
-def _template() -> go.layout.Template:
-    small = {"size": _NOTE_SIZE, "color": style.INK}
-    axis = {"zeroline": False, "gridcolor": style.GRID, "tickfont": small}
-    title = {"x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"}
-    layout = go.Layout(
-        font={"family": style.FONT, "size": _LABEL_SIZE, "color": style.INK},
-        paper_bgcolor="white",
-        plot_bgcolor="white",
-        showlegend=False,
-        title={**title, "pad": {"l": 12, "t": 12}, "font": {"size": _TITLE_SIZE, "weight": 700}},
-        hoverlabel={"bgcolor": "white", "align": "left", "font": small},
-        xaxis={**axis, "title": {"font": small, "standoff": 6}},
-        yaxis={**axis, "tickfont_size": _LABEL_SIZE},
-    )
-    return go.layout.Template(layout=layout)
