@@ -260,17 +260,17 @@ def independence(
         for group, part in parts.items()
         if part.height
     ]
-    schema = {name: rows.schema[name] for name in names} | {
-        "panel": pl.String,
-        "origin": pl.String,
-        "n": pl.Int64,
-        "strict_ias": pl.Float64,
-        "independent": pl.Float64,
-        "independent_low": pl.Float64,
-        "independent_high": pl.Float64,
-    }
+    schema = {name: rows.schema[name] for name in names} | _INDEPENDENCE
     frame = pl.DataFrame(result, schema=schema)
     return frame.sort(names, nulls_last=True) if names else frame
+
+
+_INDEPENDENCE: dict[str, Any] = dict.fromkeys(("panel", "origin"), pl.String) | {
+    "n": pl.Int64,
+    **dict.fromkeys(
+        ("strict_ias", "independent", "independent_low", "independent_high"), pl.Float64
+    ),
+}
 
 
 def _independent(part: pl.DataFrame) -> dict[str, Any]:
