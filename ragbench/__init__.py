@@ -44,6 +44,7 @@ _MODULES = (
     "metrics",
     "output",
     "paper",
+    "simulate",
     "stats",
     "store",
     "tables",
