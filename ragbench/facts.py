@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -166,8 +167,69 @@ def origins(frame: pl.DataFrame) -> list[str]:
     return sorted(found - {""})
 
 
-def facts(frame: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
+def marks(
+    frame: pl.DataFrame,
+    value: str,
+    label: str,
+    *,
+    low: str | None = None,
+    high: str | None = None,
+    place: str = "the frame",
+) -> list[dict[str, Any]]:
+    """One dict per row of `frame`, in its order: label, model, value, low, high, n, planned.
+
+    Other than `points`, `label` names the column that tells the rows apart, and may be any. The
+    parts of `value` are found as there unless `low` and `high` name columns, which may be absent.
+    What is absent is None, and so is NaN. An unknown `value` or `label` raises `UnknownColumn`.
+
+    >>> frame = pl.DataFrame({"metric": ["strict_ias"], "difference": [0.1], "low": [-0.1]})
+    >>> [(row["label"], row["low"], row["high"]) for row in marks(frame, "difference", "metric")]
+    [('Strict IAS', -0.1, None)]
+    """
+    for name in (value, label):
+        if name not in frame.columns:
+            raise UnknownColumn(place, name, frame.columns)
+    columns = {name: part(frame, value, name) for name in ("low", "high", "n", "planned")}
+    columns |= {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+    columns = {"value": value, **columns}
+    models = frame["model"].cast(pl.String) if "model" in frame.columns else [None] * frame.height
+    read: dict[str, Any] = {
+        "label": [_row_label(label, key) for key in frame[label]],
+        "model": list(models),
+        **{
+            name: _numbers(frame, column, whole=name in ("n", "planned"))
+            for name, column in columns.items()
+        },
+    }
+    return [dict(zip(read, row, strict=True)) for row in zip(*read.values(), strict=True)]
+
+
+def _row_label(column: str, key: object) -> str:
+    return metric_label(str(key)) if column == "metric" and key else value_label(column, key)
+
+
+def _numbers(frame: pl.DataFrame, column: str | None, *, whole: bool) -> list[Any]:
+    if column is None or column not in frame.columns:
+        return [None] * frame.height
+    known = frame[column].cast(pl.Float64).fill_nan(None)
+    return (known.cast(pl.Int64) if whole else known).to_list()
+
+
+def is_proportion(frame: pl.DataFrame, value: str) -> bool:
+    """Whether a column holds proportions or differences of them, so that percent may be shown.
+
+    A known metric does; any other column does when all its values lie between -1 and 1. A scale of
+    one's own with such values is the reader's to name, with `percent=False`.
+    """
+    known = frame[value].cast(pl.Float64).fill_nan(None).drop_nulls()
+    return is_share(value) or bool((known.abs() <= 1).all())
+
+
+def facts(frame: pl.DataFrame, metrics: Sequence[str], *, each: str = "row") -> list[str]:
     """What must stand beside numbers, as short texts: n, missing rows, interval, panel, origin.
+
+    Where there is no n, the columns n_… and lost_… (of two groups) are told. `each` is what a row
+    of the frame is in the picture.
 
     >>> frame = pl.DataFrame({"model": ["a", "b"], "panel": ["rules"] * 2})
     >>> frame = frame.with_columns(origin=pl.lit("simulated"), strict_ias=pl.Series([0.2, 0.4]),
@@ -182,7 +244,7 @@ def facts(frame: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
         else []
     )
     origin = [SIMULATED if name == "simulated" else name for name in origins(frame)]
-    texts = [*_n(metrics, read), *_missing(read), *_intervals(read)]
+    texts = [*_n(frame, metrics, read, each), *_missing(frame, read), *_intervals(read)]
     if panels:
         texts.append(("panel: " if len(panels) == 1 else "panels: ") + ", ".join(panels))
     return [*texts, " and ".join(origin) or "origin not stated"] if frame.height else []
@@ -192,17 +254,34 @@ def _differ(frame: pl.DataFrame, column: str) -> bool:
     return column in frame.columns and frame[column].n_unique() > 1
 
 
-def _n(metrics: Sequence[str], read: list[pl.DataFrame]) -> list[str]:
+def _n(
+    frame: pl.DataFrame, metrics: Sequence[str], read: list[pl.DataFrame], each: str
+) -> list[str]:
     counts = [n for table in read for n in table["n"].drop_nulls()]
+    per = f" per {each}" if frame.height > 1 else ""
     if not counts:
-        return ["n not stated"]
+        parts = {name[2:].replace("_", " "): frame[name].drop_nulls() for name in _parts(frame)}
+        texts = [f"{name} {_span(list(counts))}" for name, counts in parts.items() if len(counts)]
+        return [f"n{per}: {', '.join(texts)}" if texts else "n not stated"]
     unit = "constraints" if metrics[0] in _OVER_CONSTRAINTS else "responses"
+    return [f"n = {_span(counts)} {unit}{per}"]
+
+
+def _parts(frame: pl.DataFrame) -> list[str]:
+    """The columns that count groups of their own, such as n_with and n_without."""
+    return [
+        name
+        for name, kind in frame.schema.items()
+        if name.startswith("n_") and kind.is_integer() and not name.endswith("_n")
+    ]
+
+
+def _span(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
-    span = f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    return [f"n = {span} {unit}" + (" per row" if len(read[0]) > 1 else "")]
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _missing(read: list[pl.DataFrame]) -> list[str]:
+def _missing(frame: pl.DataFrame, read: list[pl.DataFrame]) -> list[str]:
     """Counted for the metric that lacks most: the metrics of a figure share their responses."""
     worst = None
     for table in read:
@@ -211,6 +290,14 @@ def _missing(read: list[pl.DataFrame]) -> list[str]:
             planned = int(known["planned"].sum())
             pair = (max(planned - int(known["n"].sum()), 0), planned)
             worst = max(worst, pair) if worst else pair
+    lost = [
+        name
+        for name, kind in frame.schema.items()
+        if name.startswith("lost_") and kind.is_integer()
+    ]
+    if worst is None and lost:
+        count = sum(int(frame[name].sum()) for name in lost)
+        return [f"{count:,} missing" if count else "none missing"]
     if worst is None:
         return []
     return [f"{worst[0]:,} of {worst[1]:,} missing" if worst[0] else "none missing"]

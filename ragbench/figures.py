@@ -14,10 +14,11 @@ import polars as pl
 from ragbench import render, style
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
+from ragbench.figures_rows import bars, forest, spread
 from ragbench.layout import Row, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 
-__all__ = ["COLOURS", "PALETTE", "colour", "dots", "gap"]
+__all__ = ["COLOURS", "PALETTE", "bars", "colour", "dots", "forest", "gap", "spread"]
 
 render.use_in_notebooks()
 

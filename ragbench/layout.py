@@ -148,6 +148,8 @@ def framed(
     for place, line in enumerate(keys):
         height_of_line = top - 24 - 21 * len(heading) - 22 * place
         _add_legend(figure, line, left=12 - margin["l"], above=height_of_line)
+    if len(heading) > 1:  # plotly heeds the padding of a title only when that has one line
+        figure.update_layout(title_y=1 - 12 / (top + height + bottom))
     figure.update_layout(
         template=_template(),
         title_text="<br>".join(heading),
