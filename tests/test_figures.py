@@ -273,3 +273,14 @@ def test_notebooks_get_the_interactive_figure_and_a_still_picture():
     if "image/png" not in bundle:
         pytest.skip("no picture can be drawn here: no browser")
     assert len(str(bundle)) < 300_000  # so that a notebook of a dozen figures stays below 5 MB
+
+
+@pytest.mark.parametrize("words", [2, 12, 25])
+def test_a_title_of_any_length_begins_below_the_edge_and_ends_above_the_plot(words):
+    figure = figures.dots(scores(), "strict_ias", title=" ".join(["question"] * words))
+    is_ink = (pixels(figure).max(axis=2) < 120).any(axis=1)
+    lines = figure.layout.title.text.count("<br>") + 1
+    title = is_ink[: 14 + 21 * lines]
+    assert 8 <= title.argmax() <= 16
+    starts = np.flatnonzero(title & ~np.r_[False, title[:-1]])
+    assert len(starts) == lines

@@ -92,6 +92,8 @@ def test_cells_are_few_and_short(committed: Notebook) -> None:
     code = _cells(committed)
     assert len(code) <= 15
     assert max(len(cell.source.splitlines()) for cell in code) <= 15
+    lines = [line for cell in code for line in cell.source.splitlines()]
+    assert max(map(len, lines)) <= 88, "a window of half a screen cuts it off"
 
 
 def test_cells_define_nothing_and_loop_over_nothing(committed: Notebook) -> None:
@@ -117,7 +119,7 @@ def test_a_sentence_stands_before_each_cell(committed: Notebook) -> None:
 
 def test_findings_are_computed_and_not_typed(committed: Notebook) -> None:
     for cell in _cells(committed, "markdown"):
-        text = cell.source.replace("95 % interval", "")
+        text = cell.source.replace("95\u00a0% interval", "")
         assert not re.search(r"\d\s*%|\d\.\d|\bn = \d", text), cell.source
 
 
@@ -229,7 +231,7 @@ def test_two_kernels_write_to_one_study_at_once(
         assert both.sql(query).pl().equals(alone.sql(query).pl()), relation
     for label in WRITERS:
         last = _cells(executed[label])[-1].outputs[0].data["text/plain"]
-        added = [int(cells[3]) for cells in (line.split() for line in last.splitlines()[6:-1])]
+        added = [int(cells[5]) for cells in (line.split() for line in last.splitlines()[6:-1])]
         assert "added" in last
         assert not any(added), "an import that was there already added rows"
 

@@ -176,7 +176,10 @@ def lab(notebooks: Path, folder: Path, theme: str = "JupyterLab Light") -> Itera
         "JUPYTER_RUNTIME_DIR": "runtime",
         "IPYTHONDIR": "ipython",
     }
-    environment = {**os.environ, **{name: str(folder / "jupyter" / part) for name, part in own.items()}}
+    environment = {
+        **os.environ,
+        **{name: str(folder / "jupyter" / part) for name, part in own.items()},
+    }
     environment |= {"JUPYTER_PLATFORM_DIRS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "jupyterlab", f"--notebook-dir={notebooks}", "--no-browser"]
     command += ["--allow-root", "--ip=127.0.0.1", "--port=0", "--IdentityProvider.token="]
