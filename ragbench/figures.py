@@ -14,11 +14,26 @@ import polars as pl
 from ragbench import render, style
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
+from ragbench.figures_planes import heatmap, scatter
+from ragbench.figures_round import radar, sunburst
 from ragbench.figures_rows import bars, forest, spread
 from ragbench.layout import Row, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 
-__all__ = ["COLOURS", "PALETTE", "bars", "colour", "dots", "forest", "gap", "spread"]
+__all__ = [
+    "COLOURS",
+    "PALETTE",
+    "bars",
+    "colour",
+    "dots",
+    "forest",
+    "gap",
+    "heatmap",
+    "radar",
+    "scatter",
+    "spread",
+    "sunburst",
+]
 
 render.use_in_notebooks()
 
