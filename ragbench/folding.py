@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from ragbench.files import (
     make_copy,
     open_study,
     put_in_place,
+    say,
     study_file,
     unusable,
 )
@@ -84,7 +84,7 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
     except (RagbenchError, OSError) as error:
         if not file.exists():
             raise
-        warnings.warn(f"rows in {journal_folder(file)} are not shown yet: {error}", stacklevel=3)
+        say(f"rows in {journal_folder(file)} are not shown yet: {error}")
 
 
 def fold_journals(file: Path) -> None:

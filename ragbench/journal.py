@@ -13,7 +13,6 @@ import os
 import secrets
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from ragbench import __version__, relations, rows
 from ragbench.errors import RagbenchError, StoreError
-from ragbench.files import cannot_write, journal_folder
+from ragbench.files import cannot_write, journal_folder, say
 
 _SYNC_SECONDS = 5.0
 
@@ -228,10 +227,9 @@ def set_aside(file: Path, unfit: list[tuple[bytes, str]]) -> None:
     with place.open("ab") as handle:  # a fold that failed after this comes here again
         handle.writelines(line + b"\n" for line, _ in unfit if line not in kept)
     many = f"{len(unfit)} journal lines" if len(unfit) > 1 else "1 journal line"
-    warnings.warn(
+    say(
         f"{many} of {file} could not be read and went to {place}, the others were taken. The "
-        f"first says: {unfit[0][1]} Start the step again to make what is missing.",
-        stacklevel=2,
+        f"first says: {unfit[0][1]} Start the step again to make what is missing."
     )
 
 

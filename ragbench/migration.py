@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import warnings
 from pathlib import Path
 
 import duckdb
@@ -22,6 +21,7 @@ from ragbench.files import (
     layout_version,
     open_study,
     put_in_place,
+    say,
     unusable,
 )
 from ragbench.relations import KEYS, SCHEMA_VERSION, listed
@@ -52,10 +52,7 @@ def migrate(file: Path, *, is_locked: bool = False) -> None:
         finally:
             with contextlib.suppress(OSError):
                 discard(new)
-    warnings.warn(
-        f"{file} was brought from layout {version} to {SCHEMA_VERSION}; the old file is {kept}.",
-        stacklevel=3,
-    )
+    say(f"{file} was brought from layout {version} to {SCHEMA_VERSION}; the old file is {kept}.")
 
 
 def _keep(file: Path, version: int) -> Path:

@@ -150,6 +150,18 @@ def test_simulated_rows_share_no_study_with_others(study, tmp_path):
     assert not rows_of(study, "FROM responses WHERE model = 'sim/a'")
 
 
+def test_rows_that_bring_their_own_run_need_no_other(tmp_path):
+    """A simulated study is copied through `append` without becoming a mixed one."""
+    run = {"run_id": "r", "step": "simulate", "origin": "simulated"}
+    rows = study_rows()
+    for name in ("responses", "judgments", "evidence"):
+        rows[name] = [{**row, "run_id": "r"} for row in rows[name]]
+    path = tmp_path / "study.duckdb"
+    ragbench.append(path, {**rows, "runs": [run]})
+    assert rows_of(path, "SELECT run_id, origin::VARCHAR FROM runs") == [("r", "simulated")]
+    assert ragbench.check(ragbench.connect(path)).is_empty()
+
+
 def test_the_study_is_named_and_keeps_what_is_not_given(study):
     assert ragbench.append(study, "study", {"primary_panel": RULES})["replaced"].item() == 1
     assert ragbench.append(study, "study", {"primary_panel": RULES})["present"].item() == 1

@@ -494,6 +494,7 @@ def test_a_line_that_cannot_be_read_is_set_aside_and_the_others_are_taken(bad, p
     with pytest.warns(UserWarning, match="1 journal line of .* could not be read") as caught:
         con = ragbench.connect(path)
     assert len(str(caught[0].message).splitlines()) == 1
+    assert caught[0].filename == __file__  # the line that the reader of the warning wrote
     assert con.sql("SELECT model FROM models ORDER BY 1").fetchall() == [("first",), ("good",)]
     assert path.with_name("study.duckdb.rejected.jsonl").read_bytes() == bad
     assert not journal.parent.exists()
