@@ -41,6 +41,7 @@ MODULES = [
     "rules",
     "sentences",
     "text",
+    "tone_rules",
 ]
 
 

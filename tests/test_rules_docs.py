@@ -9,9 +9,11 @@ import pytest
 
 from ragbench.judging import blocks
 from ragbench.judging import text as measure
+from ragbench.judging.protocol_rules import NOUNS, PHRASES
 from ragbench.judging.reference import CLOSING, OPENING, table
 from ragbench.judging.rules import RULES, check
 from ragbench.judging.sentences import sentences
+from ragbench.judging.tone_rules import DENIALS, NEUTRAL
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 PAGE = PATH.read_text(encoding="utf-8")
@@ -52,6 +54,79 @@ def test_the_marks_named_as_bullets_are_bullets() -> None:
     for mark in "-*+–":
         assert len(blocks.bullet_items(f"{mark} 甲")) == 1
         assert len(blocks.bullet_items(f"{mark}甲")) == 0
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"### {title}\n")[1].split("\n###")[0].split("\n## ")[0]
+
+
+def test_the_examples_of_the_definitions_hold() -> None:
+    for text, count in {
+        "他问“好吗？”就走了。": 1,
+        "“走吗？”他问。": 1,
+        "他问：“好吗？”就走了。": 2,
+        "“合同有效吗？”对方答：“有效。”双方于是签字……": 3,
+        "“有效。”他说": 2,
+        "“有效。”，他说": 1,
+    }.items():
+        assert text in section("Sentence")
+        assert len(sentences(text)) == count
+    for text, count in {"COVID-19": 1, "2024-10-28": 1, "don’t": 1, "2024/10/28": 3}.items():
+        assert text in section("Word")
+        assert len(measure.words(text)) == count
+    for text, count in {"# 题⏎一。": 1, "要点：⏎- a⏎- b⏎⏎完。": 2}.items():
+        assert text in section("Paragraph")
+        assert len(blocks.paragraphs(text.replace("⏎", "\n"))) == count
+    for text in ("1、2024年计划", "2)3月", "1.概述", "1.2024年计划", "1．", "（一）", "一、"):
+        assert text in section("List item")
+        assert len(blocks.numbered_items(f"{text}甲")) == 1
+    for text in ("3.5倍", "1.5 million", "３．５倍", "2024.10.28", "第一，", "Step 1:"):
+        assert text in section("List item")
+        assert not blocks.numbered_items(f"{text}甲")
+
+
+def test_the_closed_lists_are_printed_and_do_what_they_say() -> None:
+    told = re.sub(r"\s+", "", section("Over-certain words"))
+    for denial in DENIALS:
+        assert re.search(f"[,:]{denial}[,;]", told), denial
+        assert check("tone", f"这{denial}必定成功。", {})
+    assert not check("tone", "这必定成功。", {})
+    for term in NEUTRAL.split("|"):
+        assert term in told
+        assert check("tone", f"绝对{term}", {})
+    told = section("Conclusions").replace("\n", " ")
+    for noun in NOUNS.split("|"):
+        assert f"{noun}," in told or f"{noun};" in told
+        assert check("conclusion_first", f"{noun}：可以", {})
+        assert not check("conclusion_first", f"{noun}取决于合同", {})
+    for phrase in PHRASES.split("|"):
+        assert f"{phrase}," in told or f"{phrase};" in told
+        assert check("conclusion_first", f"{phrase}可以", {})
+
+
+ENGLISH_MARKERS = re.split(
+    r"\|",
+    "conclusion|conclusions|overall conclusion|the answer|my final answer|short answer|quick answer"
+    "|the bottom line|takeaway|key takeaway|verdict|summary|executive summary|in conclusion"
+    "|to conclude|in short|in brief|briefly|in summary|to summarize|to summarise|to sum up"
+    "|summing up|in sum|in a nutshell|in a word|all in all|overall|TL;DR",
+)
+
+
+@pytest.mark.parametrize("marker", ENGLISH_MARKERS)
+def test_english_markers_ask_for_a_mark(marker: str) -> None:
+    assert check("conclusion_first", f"{marker.capitalize()}: no.", {})
+    assert check("conclusion_first", f"# {marker}\nno.", {})
+    assert not check("conclusion_first", f"{marker} things differ.", {})
+    assert not check("conclusion_first", f"{marker}ness: no.", {})
+
+
+def test_the_signs_named_as_emoji_only_with_a_selector_are_so() -> None:
+    signs = section("Emoji").split("Only\nwith U+FE0F:")[1].split(". Never")[0].split()
+    assert len(signs) == 38
+    for sign in signs:
+        assert check("no_emoji", sign, {}), sign
+        assert not check("no_emoji", f"{sign}\ufe0f", {}), sign
 
 
 OFFICIAL = {  # what the list of faults says that our rules do

@@ -23,6 +23,7 @@ __all__ = [
     "paragraphs",
     "plain",
     "quotations",
+    "unmarked",
 ]
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -32,7 +33,8 @@ _BULLET = re.compile(r"([ \t\u3000]*)(?:([-*+–])[ \t\u3000]+|([•·▪‣●�
 _NUMERALS = "〇零一二三四五六七八九十百"
 _NUMBERED = re.compile(
     r"([ \t\u3000]*)(?:\*\*|__)?(?:"
-    r"(?P<arabic>\d{1,3})(?:[.)、．）](?!\d)|[ \t]*[、])"
+    # A digit after a point of the digits' own width makes a decimal, but for a year (1.2024年).
+    r"(?P<arabic>\d{1,3})(?:[)）]|[ \t]*、|\.(?!\d)|\.(?=\d{4}年)|(?<![０-９])．|．(?![０-９]))"
     rf"|[(（](?P<bracketed>\d{{1,3}}|[{_NUMERALS}]{{1,4}})[)）]"
     r"|(?P<circled>[①-⑳㉑-㉟㊱-㊿⑴-⒇⒈-⒛❶-❿])"
     rf"|(?P<chinese>[{_NUMERALS}]{{1,4}})[、.．]"
@@ -164,31 +166,74 @@ def plain(text: str) -> str:
     >>> plain("**一、结论**："), plain("【背景】"), plain("2. `Scope`")
     ('结论：', '背景', 'Scope')
     """
+    return re.sub(r"^【(.*?)】", r"\1", unmarked(text)).strip()
+
+
+def unmarked(text: str) -> str:
+    """Return a line without emphasis marks and what opens a heading or item, brackets kept.
+
+    >>> unmarked("- **【结论】**：可以")
+    '【结论】：可以'
+    """
     bare = re.sub(r"\*\*|__|`|^[\s>#*]+", "", text).strip()
-    match = _NUMBERED.match(bare)
-    bare = match.group(match.re.groups) if match else bare
-    return re.sub(r"^【(.*?)】", r"\1", bare).strip()
+    match = _NUMBERED.match(bare) or _BULLET.match(bare)
+    return match.group(match.re.groups) if match else bare
 
 
 def paragraphs(text: str) -> list[str]:
     """Return the paragraphs: blocks parted by blank lines, or by line breaks if there is none.
 
-    Headings and horizontal rules are none; a list, a table or a code block is one, together with
-    nothing else where only line breaks part the blocks.
+    Headings and horizontal rules are none and part what stands around them; a list is one, blank
+    lines between its items or not, and so is a table or a code block.
 
     >>> paragraphs("# 题\\n\\n第一段。\\n\\n第二段，\\n仍是第二段。")
     ['第一段。', '第二段，\\n仍是第二段。']
     >>> len(paragraphs("第一段。\\n第二段。")), len(paragraphs("要点：\\n- a\\n- b\\n完。"))
     (2, 3)
+    >>> len(paragraphs("如下。\\n\\n- a\\n\\n- b\\n\\n完。"))
+    3
+    >>> len(paragraphs("一。\\n# 题\\n二。\\n\\n三。"))
+    3
     """
     blocks = _blocks(text)
-    if len(blocks) == 1:
-        blocks = _line_blocks(blocks[0])
-    joined = (
-        "\n".join(line for line, in_code in block if in_code or not _is_frame(line))
-        for block in blocks
+    blocks = (
+        _line_blocks(blocks[0])
+        if len(blocks) == 1
+        else [part for block in blocks for part in _without_frames(block)]
     )
+    joined: list[str] = []
+    in_list = False
+    for block in blocks:
+        if len(block) == 1 and not block[0][1] and _is_frame(block[0][0]):
+            in_list = False
+            continue
+        goes_on = in_list and _is_list(block)
+        in_list = _is_list(block)
+        whole = "\n".join(line for line, _ in block)
+        if goes_on:
+            joined[-1] += f"\n{whole}"
+        else:
+            joined.append(whole)
     return [block.strip() for block in joined if has_content(block)]
+
+
+def _without_frames(block: list[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
+    """Return the block cut at its headings and horizontal rules, each of them a piece."""
+    pieces: list[list[tuple[str, bool]]] = [[]]
+    for line, in_code in block:
+        if not in_code and _is_frame(line):
+            pieces += [[(line, in_code)], []]
+        else:
+            pieces[-1].append((line, in_code))
+    return [piece for piece in pieces if piece]
+
+
+def _is_list(block: list[tuple[str, bool]]) -> bool:
+    """Return whether a block opens with a list item and goes on with items or indented lines."""
+    return _line_kind(block[0][0]) == "list" and all(
+        not in_code and (line.startswith(("  ", "\t")) or _line_kind(line) == "list")
+        for line, in_code in block
+    )
 
 
 def _blocks(text: str) -> list[list[tuple[str, bool]]]:

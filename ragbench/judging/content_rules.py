@@ -1,4 +1,4 @@
-"""Rules about what a text says: its length, terms, first and last words, tone and vocabulary."""
+"""Rules about what a text says: its length, terms, first and last words and vocabulary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = [
     "length",
     "required_terms",
     "starts_with",
-    "tone",
     "vocabulary",
 ]
 
@@ -215,48 +214,88 @@ def _edge(text: str, case_sensitive: bool) -> str:
     return folded if case_sensitive else folded.lower()
 
 
+_EMPHASIS = re.compile(r"(?<!\*)\*+(?=[^\s*])|(?<=[^\s*])\*+|__|`+")
+
+
+def _bare(text: str, wanted: str) -> str:
+    """Return a folded text without emphasis and leading # and >, unless `wanted` has such marks."""
+    if re.search(r"[*`#>]|__", wanted):
+        return measure.fold(text)
+    return _EMPHASIS.sub("", re.sub(r"^[\s#>]+", "", measure.fold(text)))
+
+
 @rule("starts_with", no_blank("prefix"))
-def starts_with(text: str, *, prefix: str, case_sensitive: bool = False) -> Verdict:
+def starts_with(
+    text: str,
+    *,
+    prefix: str,
+    case_sensitive: bool = False,
+    match: Literal["words", "substring"] = "words",
+) -> Verdict:
     """The text, leading white space aside, begins with `prefix`.
 
-    >>> bool(starts_with("尊敬的客户：您好", prefix="尊敬的客户:"))
+    Marks of emphasis, and the # of a heading or the > of a quote before the first word, are set
+    aside unless `prefix` has such marks; quotation marks, bullets and list numbers count. Its last
+    word may not run on (Dear is not Dearest) unless `match` is `substring`.
+
+    >>> bool(starts_with("**尊敬的客户**：您好", prefix="尊敬的客户:"))
     True
     >>> bool(starts_with("  Dear client, …", prefix="dear client"))
     True
-    >>> bool(starts_with("您好，尊敬的客户", prefix="尊敬的客户"))
+    >>> bool(starts_with("“尊敬的客户”，您好", prefix="尊敬的客户"))
     False
-    >>> bool(starts_with("My dear client", prefix="Dear client"))
+    >>> bool(starts_with("Dearest client", prefix="Dear"))
     False
     """
-    whole, part = _edge(text, case_sensitive), _edge(prefix, case_sensitive)
-    passed = whole.startswith(part)
-    return Verdict(passed, f"begins {text.strip()[: len(prefix) + 8]!r}", passed and whole == part)
+    whole, part = _edge(_bare(text, prefix), True), _edge(prefix, True)
+    head = measure.occurrences(
+        whole[: len(part) + 1], part, case_sensitive=case_sensitive, whole_words=match == "words"
+    )
+    passed = head[:1] == [0]
+    told = f"begins {text.strip()[: len(prefix) + 8]!r}"
+    return Verdict(passed, told, passed and len(whole) == len(part))
 
 
 @rule("ends_with", no_blank("suffix"))
-def ends_with(text: str, *, suffix: str, case_sensitive: bool = False) -> Verdict:
+def ends_with(
+    text: str,
+    *,
+    suffix: str,
+    case_sensitive: bool = False,
+    match: Literal["words", "substring"] = "words",
+) -> Verdict:
     """The text, trailing white space aside, ends with `suffix`, its punctuation included.
+
+    Marks of emphasis are set aside unless `suffix` has such marks; quotation marks count. Its
+    first word may not be the end of a longer one (art is not in start) unless `match` is
+    `substring`.
 
     >>> bool(ends_with("如有疑问，请联系客服！", suffix="请联系客服!"))
     True
-    >>> bool(ends_with("Any questions? Call us. ", suffix="call us."))
+    >>> bool(ends_with("Any questions? **Call us.** ", suffix="call us."))
     True
     >>> bool(ends_with("请联系客服。谢谢", suffix="请联系客服。"))
     False
-    >>> bool(ends_with("Call us!", suffix="Call us."))
+    >>> bool(ends_with("That is a start", suffix="art"))
     False
     """
-    whole, part = _edge(text, case_sensitive), _edge(suffix, case_sensitive)
-    passed = whole.endswith(part)
-    tail = text.strip()[-len(suffix) - 8 :]
-    return Verdict(passed, f"ends {tail!r}", passed and whole == part)
+    whole, part = _edge(_bare(text, suffix), True), _edge(suffix, True)
+    tail = whole[-len(part) - 1 :]
+    places = measure.occurrences(
+        tail, part, case_sensitive=case_sensitive, whole_words=match == "words"
+    )
+    passed = any(place + len(part) == len(tail) for place in places)
+    told = f"ends {text.strip()[-len(suffix) - 8 :]!r}"
+    return Verdict(passed, told, passed and len(whole) == len(part))
 
 
 @rule("fixed_sentence", no_blank("sentence"))
 def fixed_sentence(text: str, *, sentence: str, only: bool = False) -> Verdict:
     """The `sentence` stands in the text word for word; with `only`, the text is nothing else.
 
-    Width of characters and runs of white space do not matter, letter case and punctuation do.
+    Width of characters and runs of white space do not matter, letter case and punctuation do. Its
+    ends are those of a term: a first or last word in Latin letters may not be part of a longer
+    one. With `only`, emphasis and a leading # or > are set aside, quotation marks are not.
 
     >>> bool(fixed_sentence("经查，资料不足，无法回答。", sentence="资料不足，无法回答。"))
     True
@@ -267,60 +306,11 @@ def fixed_sentence(text: str, *, sentence: str, only: bool = False) -> Verdict:
     >>> bool(fixed_sentence("Sorry. I cannot answer.", sentence="I cannot answer.", only=True))
     False
     """
-    whole, part = _edge(text, True), _edge(sentence, True)
     if only:
-        return Verdict(whole == part, "nothing else" if whole == part else "not the sentence alone")
+        alone = _edge(_bare(text, sentence), True) == _edge(sentence, True)
+        return Verdict(alone, "nothing else" if alone else "not the sentence alone")
     places = measure.occurrences(text, sentence, case_sensitive=True)
     return Verdict(bool(places), f"found at character {places[0]}" if places else "not found")
-
-
-# Words that leave no room for doubt. 一定 and 绝对 also have harmless uses (一定程度, 绝对值),
-# so the default list names the harmful ones by what follows.
-_OVER_CERTAIN = (
-    r"毫无疑问|毋庸置疑|无可置疑|不容置疑|毫无疑义|无疑(?![问义虑])|百分之百|万无一失|板上钉钉|绝无可能|绝不可能"
-    r"|必然(?!性)|必定|势必|铁定|注定|肯定(?=[会能是要可将有在得没不无])|绝对(?![值压温湿误地路多])"
-    r"|一定(?=[会能是要可将得不没无])|保证(?=[能会可你您]|\d)|100\s?%\s?(?:确定|肯定|安全|有效|正确)"
-    r"|(?<![A-Za-z])(?:absolutely|certainly|definitely|undoubtedly|unquestionably|indisputably|guaranteed"
-    r"|without (?:a |any )?doubt|beyond (?:a |any )?doubt|no doubt|100\s?% (?:certain|sure|safe)"
-    r"|for certain|inevitably|always|never)(?![A-Za-z])"
-)
-_DENIED = re.compile(
-    r"(?:不|未|非|没有?|无法|难以|不能|不敢|不可|不是|不会|不算|谈不上|算不上|未必|并非|是否|能否)\s*$"
-    r"|\b(?:not|n['’]t|cannot|hardly|nor)(?:\s+(?:be|been|yet|so|quite))?\s+$",
-    re.IGNORECASE,
-)
-_OVER_CERTAIN_PATTERN = re.compile(_OVER_CERTAIN, re.IGNORECASE)
-
-
-@rule("tone", no_blank("words"))
-def tone(text: str, *, words: list[str] | None = None, at_most: int = 0) -> Verdict:
-    """At most `at_most` over-certain words occur, from our list or from `words`.
-
-    A word right after a denial is not counted: 不一定, 无法肯定, "not definitely".
-
-    >>> bool(tone("该方案不一定适用，可能存在一定程度的风险。"))
-    True
-    >>> bool(tone("This is not necessarily so; it may help."))
-    True
-    >>> bool(tone("该药绝对安全，一定会治好。"))
-    False
-    >>> bool(tone("It will definitely work."))
-    False
-    """
-    folded = measure.fold(text)
-    if words is None:
-        hits = [(m.start(), m.group()) for m in _OVER_CERTAIN_PATTERN.finditer(folded)]
-    else:
-        hits = [(place, word) for word in words for place in measure.occurrences(text, word)]
-    counted = sorted(
-        (place, word)
-        for place, word in hits
-        if not _DENIED.search(folded[max(0, place - 16) : place])
-    )
-    told = f"{len(counted)} over-certain words, at most {at_most} asked"
-    if counted:
-        told += f"; {counted[0][1]!r} at character {counted[0][0]}"
-    return Verdict(len(counted) <= at_most, told, degenerate=words == [])
 
 
 @rule("vocabulary", no_blank("allowed"), no_blank("among"))

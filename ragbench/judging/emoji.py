@@ -6,7 +6,6 @@ import re
 
 __all__ = ["EMOJI", "emoji"]
 
-# Signs such as © and ™ are emoji only with the selector U+FE0F.
 _EMOJI_BASE = (
     "\u231a\u231b\u23e9-\u23f3\u23f8-\u23fa\u25fd\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618"
     "\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u2648-\u2653\u265f"
@@ -27,9 +26,14 @@ _EMOJI_BASE = (
     "\U0001f6f3-\U0001f6fc\U0001f7e0-\U0001f7eb\U0001f7f0\U0001f90c-\U0001f93a\U0001f93c-\U0001f945"
     "\U0001f947-\U0001f9ff\U0001fa70-\U0001faff"
 )
+# Signs that are text unless the selector U+FE0F follows.
+_WITH_SELECTOR = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u24c2\u25aa\u25ab"
+    "\u25b6\u25c0\u25fb\u25fc\u2934\u2935\u2b05-\u2b07\u3030\u303d\u3297\u3299"
+    "\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f202\U0001f237"
+)
 _PICTURE = (
-    rf"(?:[{_EMOJI_BASE}](?!\ufe0e)|[\u00a9\u00ae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299"
-    r"\U0001f170-\U0001f171\U0001f17e-\U0001f17f\U0001f202\U0001f237]\ufe0f)"
+    rf"(?:[{_EMOJI_BASE}](?!\ufe0e)|[{_WITH_SELECTOR}]\ufe0f)"
     r"\ufe0f?[\U0001f3fb-\U0001f3ff]?[\U000e0020-\U000e007f]*"
 )
 EMOJI = re.compile(
@@ -38,7 +42,7 @@ EMOJI = re.compile(
 
 
 def emoji(text: str) -> list[str]:
-    """Return the emoji, a composed one as one; ©, ™, arrows and digits only with U+FE0F.
+    """Return the emoji, a composed one as one; ©, ™, ▶ and ↔ only with U+FE0F, ★ and → never.
 
     >>> emoji("好👍🏽 1️⃣ © ❤ ①")
     ['👍🏽', '1️⃣', '❤']

@@ -35,9 +35,10 @@ def _outermost(items: list[blocks.Item]) -> list[blocks.Item]:
 def numbered_list(
     text: str, *, at_least: int = 1, at_most: int | None = None, nested: bool = True
 ) -> Verdict:
-    """The text has between `at_least` and `at_most` numbered items: 1. 1) 1、 （1） ① 一、 （一）.
+    """The text has between `at_least` and `at_most` numbered items.
 
-    Items of nested lists count too, unless `nested` is false.
+    Numbers are 1. 1) 1、 1． (1) （1） ① 一、 一. （一）, as under List item. Items of nested lists
+    count too, unless `nested` is false.
 
     >>> bool(numbered_list("1. Cite the statute.\\n2. State the gap.", at_least=2))
     True
@@ -57,9 +58,10 @@ def numbered_list(
 def bullet_list(
     text: str, *, at_least: int = 1, at_most: int | None = None, nested: bool = True
 ) -> Verdict:
-    """The text has between `at_least` and `at_most` bullets: - * + and a space, or • · ● ■.
+    """The text has between `at_least` and `at_most` bullets.
 
-    Items of nested lists count too, unless `nested` is false.
+    Bullets are - * + – before a space, and • · ● ○ ■ □ ◆ ▪ ‣ ▶ ➢ ✓ with or without one. Items of
+    nested lists count too, unless `nested` is false.
 
     >>> bool(bullet_list("- a\\n---\\n-5 degrees\\n--- | ---", at_least=1, at_most=1))
     True
@@ -203,8 +205,9 @@ def markdown_table(
 ) -> Verdict:
     """The text has between `at_least` and `at_most` Markdown tables of the form asked.
 
-    A table is a line of cells, a line of dashes with as many cells, and at least `rows_at_least`
-    rows; `columns` and `headers` (all of them, in any order) narrow what counts.
+    A table is a line of cells, a line of dashes (---, :--, --:, :-:) with as many cells, and at
+    least `rows_at_least` rows below; `columns` and `headers` (all of them, in any order) narrow
+    what counts.
 
     >>> bool(markdown_table("| item | risk |\\n| --- | --- |\\n| a | low |", columns=2))
     True
@@ -288,10 +291,11 @@ def has_words_outside(text: str) -> bool:
 
 @rule
 def json_object_lenient(text: str, *, keys: list[str] | None = None, only: bool = False) -> Verdict:
-    """Somewhere in the text stands a JSON object with all `keys`; words may surround it.
+    """Somewhere in the text stands a JSON object with all `keys` at its top.
 
-    With `only` that object has no other keys. Another constraint than json_object, not a milder
-    reading of it.
+    Words may surround it, and it may be one of several or stand in a list; an object inside
+    another object is not looked at. With `only` it has no other keys. Another constraint than
+    json_object, not a milder reading of it.
 
     >>> bool(json_object_lenient('结果如下：\\n```json\\n{"a": 1}\\n```', keys=["a"]))
     True
@@ -345,7 +349,7 @@ def _balanced(text: str, tokens: re.Pattern[str]) -> Iterator[str]:
 
 @rule
 def no_emoji(text: str) -> Verdict:
-    """The text has no emoji; ①, ©, ™, → and plain digits are none.
+    """The text has no emoji; ①, ©, ™, →, ★ and plain digits are none, ✔ and ☀ are.
 
     >>> bool(no_emoji("注册商标®，第①条 → 完成"))
     True

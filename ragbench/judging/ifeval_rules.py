@@ -66,7 +66,10 @@ def _enough(count: int, what: str, threshold: int) -> Verdict:
 
 @_ifeval("keywords:existence", no_blank("keywords"))
 def keywords_existence(text: str, *, keywords: list[str]) -> Verdict:
-    """Every keyword occurs, in any letter case, as a whole word where it is a Latin one.
+    """Every keyword occurs, in any letter case, as a term does: Latin words as whole words only.
+
+    Chinese keywords and punctuation are found anywhere; width folds; a space matches any white
+    space.
 
     >>> bool(keywords_existence("The Court heard the appeal.", keywords=["court", "appeal"]))
     True
@@ -86,6 +89,8 @@ def keywords_existence(text: str, *, keywords: list[str]) -> Verdict:
 def keywords_frequency(text: str, *, keyword: str, frequency: int, relation: Relation) -> Verdict:
     """The keyword occurs fewer than, or at least, `frequency` times; matching as in existence.
 
+    Occurrences in any letter case count, overlaps do not; risks is not risk.
+
     >>> bool(keywords_frequency("Risk, risk!", keyword="risk", frequency=2, relation="at least"))
     True
     >>> bool(keywords_frequency("风险可控。", keyword="风险", frequency=2, relation="less than"))
@@ -102,6 +107,8 @@ def keywords_frequency(text: str, *, keyword: str, frequency: int, relation: Rel
 @_ifeval("keywords:forbidden_words", no_blank("forbidden_words"))
 def keywords_forbidden_words(text: str, *, forbidden_words: list[str]) -> Verdict:
     """None of the words occurs, in any letter case; punctuation and Chinese are found anywhere.
+
+    A Latin word is found as a whole word only: art is not in start.
 
     >>> bool(keywords_forbidden_words("We start at noon", forbidden_words=["art"]))
     True
@@ -129,7 +136,9 @@ def _one_character(params: Mapping[str, Any]) -> list[str]:
 def keywords_letter_frequency(
     text: str, *, letter: str, let_frequency: int, let_relation: Relation
 ) -> Verdict:
-    """The letter, or any one mark, occurs fewer than or at least so many times, in either case.
+    """The letter, or any one mark, occurs fewer than or at least so many times.
+
+    Capitals and small letters, full- and half-width ones count alike, wherever they stand.
 
     >>> L = keywords_letter_frequency
     >>> bool(L("Hip!", letter="!", let_frequency=1, let_relation="at least"))
@@ -151,7 +160,7 @@ def keywords_letter_frequency(
 
 @_ifeval("language:response_language", known_language)
 def response_language(text: str, *, language: str) -> Verdict:
-    """The response is in the language of this ISO 639-1 code.
+    """The response is in the language of this ISO 639-1 code, told as in `language`.
 
     >>> bool(response_language("The applicant may appeal within sixty days.", language="en"))
     True
@@ -169,6 +178,8 @@ def response_language(text: str, *, language: str) -> Verdict:
 def english_capital(text: str) -> Verdict:
     """The response is English and every letter that has a case is a capital.
 
+    At least one letter must have a case. Whether it is English is told as in `language`.
+
     >>> bool(english_capital("THE COURT HEARD THE APPEAL ON MONDAY."))
     True
     >>> bool(english_capital("OK!"))
@@ -183,7 +194,9 @@ def english_capital(text: str) -> Verdict:
 
 @_ifeval("change_case:english_lowercase")
 def english_lowercase(text: str) -> Verdict:
-    """The response is English and no letter is a capital.
+    """The response is English and every letter that has a case is a small one.
+
+    At least one letter must have a case. Whether it is English is told as in `language`.
 
     >>> bool(english_lowercase("the court heard the appeal on monday."))
     True
@@ -266,7 +279,7 @@ def number_words(text: str, *, num_words: int, relation: Relation) -> Verdict:
 
 @_ifeval("length_constraints:number_sentences")
 def number_sentences(text: str, *, num_sentences: int, relation: Relation) -> Verdict:
-    """The response has fewer than, or at least, so many sentences.
+    """The response has fewer than, or at least, so many sentences, as defined under Sentence.
 
     >>> bool(number_sentences("It is 3.14. OK.", num_sentences=3, relation="less than"))
     True
@@ -287,8 +300,9 @@ _BOLD_ITALIC = re.compile(r"\*\*\*(?=[^\s*])[^*\n]{1,400}(?<=[^\s*])\*\*\*")
 def number_paragraphs(text: str, *, num_paragraphs: int) -> Verdict:
     """The response has exactly so many paragraphs parted by the divider ***.
 
-    An empty paragraph between two dividers fails; one at either end is none. ***Words*** in bold
-    italics hold no divider.
+    A divider counts wherever it stands, with or without white space around it. An empty paragraph
+    between two dividers fails; one at either end is none. ***Words*** in bold italics hold no
+    divider.
 
     >>> bool(number_paragraphs("One.\\n***\\nTwo.", num_paragraphs=2))
     True
@@ -317,10 +331,11 @@ def _within(params: Mapping[str, Any]) -> list[str]:
 def nth_paragraph_first_word(
     text: str, *, num_paragraphs: int, nth_paragraph: int, first_word: str
 ) -> Verdict:
-    """There are exactly so many paragraphs parted by blank lines; one begins with `first_word`.
+    """There are exactly so many paragraphs parted by empty lines; one begins with `first_word`.
 
-    Paragraphs are counted without empty ones. Letter case, marks around the first word and
-    quotes do not matter.
+    Empty paragraphs do not count, a heading does, and a line of spaces parts nothing. Letter case
+    and any marks and white space before the word do not matter; it may not be part of a longer
+    Latin word.
 
     >>> N = nth_paragraph_first_word
     >>> bool(N("A.\\n\\nBut b.", num_paragraphs=2, nth_paragraph=2, first_word="but"))
@@ -361,6 +376,9 @@ def _bracketed(text: str) -> int:
 def number_placeholders(text: str, *, num_placeholders: int) -> Verdict:
     """The response has at least so many placeholders in square brackets, such as [address].
 
+    Each [ with the next ] on its line is one, whatever stands between; full-width ［ ］ count,
+    【 】 do not.
+
     >>> bool(number_placeholders("Dear [name], call [number].", num_placeholders=2))
     True
     >>> bool(number_placeholders("致［客户］：请寄往[地址]", num_placeholders=2))
@@ -378,7 +396,11 @@ _LINE_MARKS = r"[\s*_#>~\"'“”‘’(\[-]*"
 
 @_ifeval("detectable_content:postscript", no_blank("postscript_marker"))
 def postscript(text: str, *, postscript_marker: str) -> Verdict:
-    """A line opens with the postscript marker, such as P.S., P.P.S or 附言.
+    """A line opens with the postscript marker, such as P.S., P.P.S or 附言, in any letter case.
+
+    White space, *, _, #, >, ~, -, quotes and opening brackets may stand before it, and a space
+    after each of its points (P. S.). The points must be there: PS is not P.S. What follows is
+    free, but a Latin letter or digit may not touch the end of the marker.
 
     >>> bool(postscript("Done.\\nP.S. 谢谢", postscript_marker="P.S."))
     True
@@ -391,7 +413,8 @@ def postscript(text: str, *, postscript_marker: str) -> Verdict:
     """
     marker = measure.fold(postscript_marker).strip()
     pieces = [re.escape(part) for part in re.split(r"(?<=\.)\s?", marker) if part]
-    opening = re.compile(_LINE_MARKS + r"\s?".join(pieces), re.IGNORECASE)
+    ends = r"(?![A-Za-z0-9])" if marker[-1:].isalnum() and marker[-1:].isascii() else ""
+    opening = re.compile(_LINE_MARKS + r"\s?".join(pieces) + ends, re.IGNORECASE)
     for place, line in enumerate(measure.fold(text).split("\n"), start=1):
         if opening.match(line):
             return Verdict(True, f"line {place} opens with {postscript_marker!r}")
@@ -400,7 +423,9 @@ def postscript(text: str, *, postscript_marker: str) -> Verdict:
 
 @_ifeval("detectable_format:number_bullet_lists")
 def number_bullet_lists(text: str, *, num_bullets: int) -> Verdict:
-    """The response has exactly so many bullets that open with * or - and a space.
+    """The response has exactly so many bullets that open with * or - and white space.
+
+    Indented and nested ones count; other bullets (+, •), rules, table lines and code do not.
 
     >>> bool(number_bullet_lists("* a\\n- b\\n---", num_bullets=2))
     True
@@ -422,6 +447,8 @@ _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 def constrained_response(text: str) -> Verdict:
     """The response holds one of "My answer is yes.", "My answer is no.", "My answer is maybe.".
 
+    Anywhere, in this letter case, with its point; full-width letters fold.
+
     >>> bool(constrained_response("My answer is maybe."))
     True
     >>> bool(constrained_response("可以。My answer is yes."))
@@ -439,6 +466,8 @@ def constrained_response(text: str) -> Verdict:
 @_ifeval("detectable_format:number_highlighted_sections")
 def number_highlighted_sections(text: str, *, num_highlights: int) -> Verdict:
     """At least so many stretches are highlighted as *this* or **this** within a line.
+
+    Stars pair from the left of each line; a pair with white space alone between is none.
 
     >>> bool(number_highlighted_sections("*One* and **two**", num_highlights=2))
     True
@@ -460,7 +489,10 @@ def number_highlighted_sections(text: str, *, num_highlights: int) -> Verdict:
 
 @_ifeval("detectable_format:multiple_sections", no_blank("section_spliter"))
 def multiple_sections(text: str, *, section_spliter: str, num_sections: int) -> Verdict:
-    """At least so many lines open with the section word and a number: Section 1, SECTION 2.
+    """At least so many lines open with the section word and a number: Section 1, # Section 2.
+
+    The word in its own letter case, then at most one space and digits; white space, *, _, #, >,
+    ~, -, <, quotes and opening brackets may stand before it.
 
     >>> S = multiple_sections
     >>> bool(S("Section 1\\na\\nSection 2\\nb", section_spliter="Section", num_sections=2))
@@ -480,7 +512,9 @@ def multiple_sections(text: str, *, section_spliter: str, num_sections: int) -> 
 
 @_ifeval("detectable_format:json_format")
 def json_format(text: str) -> Verdict:
-    """The whole response is one JSON value, bare or in a code fence.
+    """The whole response is one JSON value of any kind, bare or in a code fence.
+
+    White space around it is set aside, words are not.
 
     >>> bool(json_format('{"a": 1}'))
     True
@@ -505,6 +539,8 @@ def json_format(text: str) -> Verdict:
 def title(text: str) -> Verdict:
     """The response has a title in double angular brackets on one line, such as <<joy>>.
 
+    Anywhere in the line; something visible must stand between.
+
     >>> bool(title("<<Report>>\\nText"))
     True
     >>> bool(title("<<年度报告>>"))
@@ -524,6 +560,9 @@ def title(text: str) -> Verdict:
 @_ifeval("combination:two_responses")
 def two_responses(text: str) -> Verdict:
     """The response holds exactly two different answers, parted by ******.
+
+    White space around each answer is set aside, letter case is not; a divider at either end is
+    allowed, an empty answer between two dividers is not.
 
     >>> bool(two_responses("Yes.\\n******\\nNo."))
     True
@@ -548,6 +587,9 @@ def two_responses(text: str) -> Verdict:
 def repeat_prompt(text: str, *, prompt_to_repeat: str) -> Verdict:
     """The response begins with the request word for word, in any letter case.
 
+    White space before it is set aside; inside it every space, line break and mark counts, and so
+    does width.
+
     >>> bool(repeat_prompt("Say hi.\\n\\nHi!", prompt_to_repeat="Say hi."))
     True
     >>> bool(repeat_prompt("写一首诗。春眠不觉晓", prompt_to_repeat="写一首诗。"))
@@ -563,7 +605,10 @@ def repeat_prompt(text: str, *, prompt_to_repeat: str) -> Verdict:
 
 @_ifeval("startend:end_checker", no_blank("end_phrase"))
 def end_checker(text: str, *, end_phrase: str) -> Verdict:
-    """The response ends with the phrase, in any letter case; quotes around the whole may follow.
+    """The response ends with the phrase, in any letter case, its punctuation included.
+
+    White space at the end, then double quotation marks, straight or curly, are set aside; emphasis
+    marks are not. The phrase may be the end of a longer word.
 
     >>> bool(end_checker("Done. Any questions?", end_phrase="any questions?"))
     True
@@ -584,7 +629,10 @@ _QUOTE_PAIRS = (('"', '"'), ("“", "”"), ("＂", "＂"))
 
 @_ifeval("startend:quotation")
 def quotation(text: str) -> Verdict:
-    """The whole response stands between double quotation marks, straight or curly.
+    """The first and the last mark of the response are double quotation marks of one kind.
+
+    "…", “…” or full-width ＂…＂, white space around them set aside; what stands between does not
+    matter. 「…」 and two kinds mixed (“…") fail.
 
     >>> bool(quotation('"Done."'))
     True
@@ -604,7 +652,7 @@ def quotation(text: str) -> Verdict:
 
 @_ifeval("punctuation:no_comma")
 def no_comma(text: str) -> Verdict:
-    """The response has no comma: , ， or ،; the Chinese 、 is another mark.
+    """The response has no comma anywhere, not in 1,000 either: , ， or ،; 、 is another mark.
 
     >>> bool(no_comma("No comma here."))
     True

@@ -53,6 +53,13 @@ _SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ethiopic": ("\u1200-\u135a", ("am",)),
 }
 _LETTERS = {name: re.compile(f"[{letters}]+") for name, (letters, _) in _SCRIPTS.items()}
+# Words: an accent, apostrophe or hyphen inside one parts nothing.
+_WORDS = {
+    name: re.compile(f"[{letters}](?:[{letters}{MARKS}]|['’-](?=[{letters}]))*")
+    for name, (letters, _) in _SCRIPTS.items()
+}
+# In these no space stands between words, so each character weighs as one.
+_BY_CHARACTER = ("han", "kana", "thai", "lao", "burmese", "khmer")
 LANGUAGES: tuple[str, ...] = tuple(
     sorted({code for _, codes in _SCRIPTS.values() for code in codes})
 )
@@ -62,10 +69,11 @@ FEWEST_LETTERS = 24
 
 
 class Language(NamedTuple):
-    """A language code, or None where nothing tells, and how that was found."""
+    """A language code, or None where nothing tells, how that was found, and the script that did."""
 
     code: str | None
     how: str
+    script: str | None = None
 
 
 def scripts(text: str) -> dict[str, int]:
@@ -84,8 +92,9 @@ def scripts(text: str) -> dict[str, int]:
 def detect(text: str) -> Language:
     """Return the language most of the text is in.
 
-    A Chinese or Japanese character weighs as much as a word of another script, as it does where
-    words are counted; technical Chinese is full of English names. Any kana beside Han makes
+    The script with the most words decides. A character of Chinese, Japanese and other unspaced
+    scripts weighs as much as a word of another script, as it does where words are counted, and
+    these scripts win a tie; technical Chinese is full of English names. Kana beside Han makes
     Japanese, when it is at least a tenth of both.
 
     >>> detect("根据现有资料，无法回答 Apple 的问题。").code, detect("42 %").code
@@ -94,29 +103,31 @@ def detect(text: str) -> Language:
     'zh'
     """
     counts = scripts(text)
-    han, kana = counts.get("han", 0), counts.get("kana", 0)
-    if kana and kana * 10 >= han + kana:
-        counts["kana"], counts["han"] = han + kana, 0
-    elif kana:
-        counts["han"], counts["kana"] = han + kana, 0
-    weights = {
-        name: count if name in _BY_CHARACTER else len(_LETTERS[name].findall(text))
-        for name, count in counts.items()
-        if count
-    }
+    weights = _weights(text, counts)
     if not weights:
         return Language(None, "no letters")
     script = max(weights, key=lambda name: (weights[name], name in _BY_CHARACTER, name))
     codes = _SCRIPTS[script][1]
     if len(codes) == 1:
-        return Language(codes[0], f"{script} script")
-    letters = counts[script]
-    if letters < FEWEST_LETTERS:
-        return Language(None, f"{letters} {script} letters are too few to tell")
-    return Language(_classify(script, text), f"{script} script, model")
+        return Language(codes[0], f"{script} script", script)
+    if counts[script] < FEWEST_LETTERS:
+        told = f"{counts[script]} {script} letters are too few to tell"
+        return Language(None, told, script)
+    return Language(_classify(script, text), f"{script} script, model", script)
 
 
-_BY_CHARACTER = ("han", "kana")
+def _weights(text: str, counts: dict[str, int]) -> dict[str, int]:
+    """Return the words of each script there is; Han and kana together are one of the two."""
+    weights = {
+        name: count if name in _BY_CHARACTER else len(_WORDS[name].findall(text))
+        for name, count in counts.items()
+    }
+    kana, both = weights.get("kana", 0), weights.get("han", 0) + weights.get("kana", 0)
+    if kana:
+        weights.pop("kana")
+        weights.pop("han", None)
+        weights["kana" if kana * 10 >= both else "han"] = both
+    return weights
 
 
 def _classify(script: str, text: str) -> str:
@@ -156,7 +167,7 @@ def _model(script: str) -> Any:
 def may_write(script: str, code: str) -> bool:
     """Return whether a script is one the language is written in.
 
-    >>> may_write("han", "ja"), may_write("latin", "zh")
+    >>> may_write("latin", "en"), may_write("latin", "zh")
     (True, False)
     """
-    return code in _SCRIPTS[script][1] or (script == "han" and code == "ja")
+    return code in _SCRIPTS[script][1]

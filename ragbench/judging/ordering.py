@@ -84,13 +84,17 @@ _SMALL = r"(?:\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DATE = re.compile(
     rf"(?P<bc>公元前)\s?(?P<bcyear>\d{{1,4}}|{CHINESE}{{1,6}})\s?年"
     rf"|(?P<zy>{_Y}|(?<=公元)\s?\d{{1,2}}|{_C})\s?年(?:度)?(?:\s?(?P<zm>{_SMALL})\s?月(?:份)?(?:\s?(?P<zd>{_SMALL})\s?[日号])?)?"
-    rf"|(?<![\d月])(?P<xm>{_SMALL})\s?月\s?(?P<xd>{_SMALL})\s?[日号]"
+    rf"|(?P<next>次年|翌年|同年|当年)(?:\s?(?P<nm>{_SMALL})\s?月(?:份)?(?:\s?(?P<nd>{_SMALL})\s?[日号])?)?"
+    rf"|(?<![\d月一二三四五六七八九十])(?<!每年)(?P<xm>{_SMALL})\s?月(?:份|\s?(?P<xd>{_SMALL})\s?[日号])?"
     r"|(?P<iy>(?<![\d.])\d{4})(?P<is>[-/.])(?P<im>\d{1,2})(?:(?P=is)(?P<id>\d{1,2}))?(?![\d%])"
     rf"|\b(?P<em>{_MONTH})\b\.?\s(?P<ed>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s(?P<ey>\d{{4}}))?\b"
     rf"|\b(?P<fd>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<fm>{_MONTH})\b\.?,?(?:\s(?P<fy>\d{{4}}))?"
     rf"|\b(?P<gm>{_MONTH})\b\.?,?\s(?P<gy>\d{{4}})\b"
     r"|(?P<by>(?<![\d.])\d{1,4})\s?(?:BCE?|B\.C\.)"
-    r"|(?P<year>(?<![\d.])(?<!\d,)(?:1\d|20|21)\d{2}(?![\d%.,]*\d|[%元人个万亿]))",
+    r"|(?P<year>(?<![\d.$¥€£])(?<!\d,)(?:1\d|20|21)\d{2}(?![\d%.,]*\d"
+    r"|\s?[%元人个名位家件次份条项字页吨米余多百千万亿]"
+    r"|\s(?:people|persons|units|words|characters|dollars|yuan|percent|items|copies|employees|times"
+    r"|pages|kg|km|m)\b))",
     re.IGNORECASE,
 )
 
@@ -105,8 +109,8 @@ def dates(text: str, year: int = 0) -> list[Key]:
     """Return the dates of a text in order, each as (year, month, day) as far as it is given.
 
     Read are 2024年10月28日, 二〇二四年十月, 2024-10-28, 2024/10, 2024.10.28, October 28, 2024,
-    28 Oct 2024, 公元前221年, 221 BC and a year alone. A day without a year has the year of the
-    date before it, `year` at first.
+    28 Oct 2024, 公元前221年, 221 BC, a year alone and 10月. A month or day without a year, 同年 and
+    当年 have the year of the date before, `year` at first; 次年 and 翌年 the one after it.
 
     >>> dates("2024年10月28日，二〇二四年十一月；3 May 2025; 公元前221年")
     [(2024, 10, 28), (2024, 11), (2025, 5, 3), (-221,)]
@@ -119,11 +123,12 @@ def dates(text: str, year: int = 0) -> list[Key]:
             continue
         given = _value(got["zy"] or got["iy"] or got["ey"] or got["fy"] or got["gy"] or got["year"])
         month = got["em"] or got["fm"] or got["gm"]
-        months = _MONTHS[month.lower()] if month else _value(got["zm"] or got["xm"] or got["im"])
-        day = _value(got["zd"] or got["xd"] or got["id"] or got["ed"] or got["fd"])
+        numeral = got["zm"] or got["nm"] or got["xm"] or got["im"]
+        months = _MONTHS[month.lower()] if month else _value(numeral)
+        day = _value(got["zd"] or got["nd"] or got["xd"] or got["id"] or got["ed"] or got["fd"])
         if months is not None and not 1 <= months <= 12:
             continue
-        year = given if given is not None else year
+        year = given if given is not None else year + (got["next"] in ("次年", "翌年"))
         found.append(tuple(part for part in (year, months, day) if part is not None))
     return found
 
@@ -216,13 +221,15 @@ def ordered(
     """The items of the lists stand in order; equal neighbours are in order too.
 
     `of` says what is compared: list `items` of the outermost level (lines, if the text has no
-    list), `lines`, or with numbers and dates all `mentions` in the text. An item is known by its
-    first number, its first date, or its name: what stands before the first colon, comma, dash or
-    bracket. Pinyin compares syllables without tones, strokes compare counts character by character.
-    Order rises unless `descending`; by frequency it falls unless that is false. A frequency is how
-    often the name occurs in the context; without one it is the number stated in brackets or before
-    次, 回, 例, times or %, else the first number.
-    Fewer than two items pass, marked degenerate; two without a key fail.
+    list), `lines`, or with numbers and dates all `mentions` in the text. Code blocks and headings
+    are left out, and so is the number or bullet that opens an item. An item is known by its first
+    number, its first date, or its name: what stands before the first colon, comma, dash or bracket.
+    Pinyin compares syllables without tones, strokes compare counts character by character.
+    Order rises unless `descending` is true; by frequency it falls unless it is false. A frequency
+    is how often the name occurs in the context; without one it is the number stated in brackets or
+    before 次, 回, 例, times or %, else the first number.
+    Fewer than two items pass, marked degenerate; of two or more, items without a number or date are
+    passed over, but at least two must have one.
 
     >>> bool(ordered("- 2019年：立项\\n- 二〇二〇年三月：试点", by="chronological"))
     True
@@ -236,9 +243,10 @@ def ordered(
     False
     """
     if of == "mentions" and by in ("numeric", "chronological"):
+        whole = "\n".join(_lines(text))
         keys: list[tuple[str, Key | None]] = [
             (str(key), key)
-            for key in (dates(text) if by == "chronological" else [(n,) for n in numbers(text)])
+            for key in (dates(whole) if by == "chronological" else [(n,) for n in numbers(whole)])
         ]
     else:
         items = _items(text, of)
@@ -273,7 +281,17 @@ def _items(text: str, of: str) -> list[str]:
         outer = [item.text for item in items if item.indent < least + 2]
         if outer:
             return outer
-    return [line for line in blocks.lines(text) if measure.has_content(line)]
+    return _lines(text)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines but code and headings, each without the number or bullet that opens it."""
+    found = []
+    for line in blocks.lines(text):
+        if measure.has_content(line) and not blocks.headings(line):
+            items = blocks.list_items(line)
+            found.append(items[0].text if items else line)
+    return found
 
 
 _STATED = re.compile(

@@ -1,6 +1,5 @@
 """Rules about how knowledge is reported: conclusion first, citations, quotations, language."""
 
-# ruff: noqa: SIM905  (word lists read better as words than as quoted words)
 from __future__ import annotations
 
 import re
@@ -15,43 +14,79 @@ from ragbench.judging.content_rules import bounded, no_blank
 from ragbench.judging.registry import Verdict, rule
 from ragbench.judging.sentences import sentences
 
-__all__ = ["conclusion_first", "language", "quotes_from_context", "statute_citation"]
+__all__ = [
+    "NOUNS",
+    "PHRASES",
+    "conclusion_first",
+    "language",
+    "quotes_from_context",
+    "statute_citation",
+]
 
-_MARKERS = (
-    "结论|核心结论|总体结论|结论先行|一句话结论|答案|答|答复|综上|综上所述|总之|总体而言|简而言之"
-    "|conclusion|in conclusion|in short|in summary|in brief|summary|short answer|answer"
-    "|bottom line|the short answer|overall"
-).split("|")
+# Nouns: a mark, the end of the line or "is" must follow; 答案取决于 and "Answering" answer nothing.
+NOUNS = (
+    "结论|核心结论|总体结论|最终结论|主要结论|初步结论|结论先行|一句话结论|一句话概括|一句话总结|总结|小结"
+    "|答案|简要答案|最终答案|答复|回答|简要回答|直接回答|简答|答"
+)
+# Phrases: nothing but a longer word may follow, whatever stands there.
+PHRASES = (
+    "综上所述|综上|总之|总而言之|总的来说|总的来看|总的来讲|总体而言|总体来说|总体来看|综合来看|综合来说"
+    "|综合而言|概括来说|概括地说|概括而言|概言之|简言之|简而言之|简单来说|简单地说|一言以蔽之"
+)
+_ENGLISH_NOUNS = (
+    "(?:the |my )?(?:(?:overall |main |final )?conclusions?|(?:short |final |direct |quick )?answer"
+    "|bottom line|takeaway|key takeaway|verdict)|(?:executive )?summary"
+)
+_ENGLISH_PHRASES = (
+    "in conclusion|to conclude|in short|in brief|briefly|in summary|to summari[sz]e|to sum up"
+    "|summing up|in sum|in a nutshell|in a word|all in all|overall|tl;?dr"
+)
+_MARK = r"(?=\s*(?:$|[^\w\s'’]))"
+_IS = r"(?=是(?!否|不是|什么|谁|哪)|为(?!何|什么|时|止)|如下)"
+_MARKER = re.compile(
+    rf"(?:{'|'.join(sorted(NOUNS.split('|'), key=len, reverse=True))})(?:{_MARK}|{_IS})"
+    rf"|(?:{PHRASES})(?![明法待])"
+    rf"|(?<![A-Za-z0-9_])(?:(?:{_ENGLISH_NOUNS})(?:{_MARK}|(?= is\b))"
+    rf"|(?:{_ENGLISH_PHRASES}){_MARK})",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @rule("conclusion_first", no_blank("markers"))
 def conclusion_first(
     text: str, *, markers: list[str] | None = None, within: Literal["start", "sentence"] = "start"
 ) -> Verdict:
-    """The text opens with its conclusion, told by one of `markers`.
+    """The text opens with its conclusion, told by a marker.
 
-    The first line that is not blank begins with a marker (结论, 综上, In short, Answer, … unless
-    `markers` are given), its heading, list and emphasis marks aside; with `within` as `sentence`
-    the marker may stand anywhere in the first sentence.
+    The first line with a letter or digit in it, headings too, begins with one of `markers`, or of
+    our list (结论, 综上, In short, …; see Conclusions) followed by what that list asks. Whatever
+    marks stand before the marker, a list number among them, are set aside. With `within` as
+    `sentence` it may stand anywhere in the first sentence. Markers of your own are terms; anything
+    may follow them.
 
     >>> bool(conclusion_first("**结论**：可以复议。\\n\\n理由如下。"))
     True
     >>> bool(conclusion_first("In short: no.\\nBecause …"))
     True
-    >>> bool(conclusion_first("根据资料分析如下。结论：可以。"))
+    >>> bool(conclusion_first("答案取决于合同。结论：可以。"))
     False
-    >>> bool(conclusion_first("The facts come first. In short, no."))
+    >>> bool(conclusion_first("Summary judgment was denied. In short, no."))
     False
     """
-    opening = next((line for line in text.splitlines() if measure.has_content(line)), "")
-    opening = measure.fold(blocks.plain(opening)).lstrip("[(\"'“「『<《 ")
     if within == "sentence":
-        first = (sentences(text) or [""])[0]
-        places = [m for m in markers or _MARKERS if measure.occurrences(first, m)]
-        return Verdict(bool(places), f"first sentence {first[:30]!r}", degenerate=markers == [])
-    chosen = _MARKERS if markers is None else markers
-    passed = any(0 in measure.occurrences(opening[: len(m) + 8], m) for m in chosen)
-    return Verdict(passed, f"first line begins {opening[:20]!r}")
+        opening = (sentences(text) or [""])[0]
+    else:
+        line = next((line for line in text.splitlines() if measure.has_content(line)), "")
+        opening = re.sub(r"^[\W_]+", "", blocks.unmarked(line))
+    opening = measure.fold(opening)
+    if markers is None:
+        found = _MARKER.search(re.sub(r"\*\*|__|`", "", opening))
+        passed = found is not None and (within == "sentence" or found.start() == 0)
+    else:
+        places = [measure.occurrences(opening, marker)[:1] for marker in markers]
+        passed = any(place == [0] or (place and within == "sentence") for place in places)
+    told = "first sentence" if within == "sentence" else "first line begins"
+    return Verdict(passed, f"{told} {opening[:30]!r}", degenerate=passed and markers == [])
 
 
 _NUMERAL = r"[〇零一二三四五六七八九十百千两\d]{1,9}"
@@ -89,9 +124,12 @@ def statute_citation(
 ) -> Verdict:
     """The text cites a statute by name with its article at least `at_least` times.
 
-    The shape is 《…》第…条, in English Section 12 of the Sale of Goods Act. With `full_name` a
-    Chinese law must bear its whole title: a name ending in 法 or 法典 begins with 中华人民共和国.
-    With `every`, each 第…条 must follow a name in 《》, directly or in one list with others.
+    The shape is 《…》第…条 with the article in Chinese numerals or digits; between 》 and 第 may
+    stand one bracket (（2023年修订）) and a space, nothing else; what follows 条 (之一, 第二款,
+    第三项) is free. 《…》第三条、第五条 is one citation. In English: Section 12 of the Sale of
+    Goods Act. With `full_name` a Chinese law must bear its whole title: a name ending in 法 or 法典
+    begins with 中华人民共和国. With `every`, each 第…条 must follow a name in 《》, directly or in
+    one list with others.
 
     >>> bool(statute_citation("依据《中华人民共和国行政复议法》第二十三条。", full_name=True))
     True
@@ -194,10 +232,12 @@ def known_language(params: Mapping[str, object]) -> list[str]:
 
 @rule("language", known_language)
 def language(text: str, *, code: str) -> Verdict:
-    """The text is in the language `code` (ISO 639-1): most of its letters and the likeliest model.
+    """The text is in the language `code` (ISO 639-1; `zh` is Chinese in either script).
 
-    Words of another language inside do not matter. A text too short to tell passes, marked
-    degenerate, when its script fits.
+    The script with the most words decides, each Chinese character a word; words of other languages
+    inside do not matter. A script that several languages share (Latin, Cyrillic, Arabic,
+    Devanagari) is told apart by a model, and passes for any of them, marked degenerate, where it
+    has under 24 letters. A text without letters passes for any language, marked degenerate.
 
     >>> bool(language("根据现有资料，Apple 的营收未披露。", code="zh"))
     True
@@ -215,7 +255,7 @@ def language_verdict(text: str, code: str) -> Verdict:
     """Return whether a text is in a language; undecided ones pass if the script does not differ."""
     found = detection.detect(text)
     if found.code is not None:
-        return Verdict(found.code == code, f"{found.code}, by {found.how}")
-    counts = detection.scripts(text)
-    fits = not counts or detection.may_write(next(iter(counts)), code)
+        wanted = "no" if code in ("nb", "nn") else code  # one language in two spellings
+        return Verdict(found.code == wanted, f"{found.code}, by {found.how}")
+    fits = found.script is None or detection.may_write(found.script, code)
     return Verdict(fits, found.how, degenerate=fits)

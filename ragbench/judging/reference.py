@@ -7,7 +7,7 @@ import doctest
 import re
 from pathlib import Path
 
-from ragbench.judging.rules import RULES, parameters
+from ragbench.judging.rules import RULES, Parameter, parameters
 
 __all__ = ["CLOSING", "OPENING", "examples", "table", "update"]
 
@@ -66,15 +66,33 @@ def table() -> str:
 
 def _argument(name: str) -> list[str]:
     return [
-        f"`{one.name}`: {one.kind}{'' if one.required else f', else {_default(one.default)}'}"
+        f"`{one.name}`: {one.kind}{'' if one.required else f', else {_default(name, one)}'}"
         for one in parameters(name)
     ]
 
 
-def _default(value: object) -> str:
-    return (
-        "open" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
+# What no value means; everywhere else a bound is none and any other thing is any.
+_ABSENT = {
+    ("ordered", "descending"): "false, by frequency true",
+    ("required_terms", "at_least"): "all of them",
+    ("tone", "words"): "our list",
+    ("conclusion_first", "markers"): "our list",
+    ("vocabulary", "among"): "none",
+    ("sections", "marker"): "none",
+}
+
+
+def _default(rule: str, argument: Parameter) -> str:
+    """Return what holds where an argument is not given.
+
+    >>> [_default("ordered", one) for one in parameters("ordered") if one.name == "descending"]
+    ['false, by frequency true']
+    """
+    if argument.default is None:
+        bound = "no bound" if argument.name in ("at_least", "at_most") else "any"
+        return _ABSENT.get((rule, argument.name), bound)
+    value = argument.default
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _meaning(name: str) -> str:
@@ -92,7 +110,7 @@ def _escaped(prose: str) -> str:
 
 
 def _example(text: str, given: dict[str, object]) -> str:
-    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items() if key != "context")
+    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
     return _code(text.replace("\n", "⏎")) + (f" with {_code(arguments)}" if arguments else "")
 
 

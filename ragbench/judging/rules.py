@@ -5,7 +5,14 @@ A rule is a predicate: a pure function of a text and named arguments that return
 a name and arguments before anything is judged.
 """
 
-from ragbench.judging import content_rules, format_rules, ifeval_rules, ordering, protocol_rules
+from ragbench.judging import (
+    content_rules,
+    format_rules,
+    ifeval_rules,
+    ordering,
+    protocol_rules,
+    tone_rules,
+)
 from ragbench.judging.constraints_check import degenerate, refuse_bad, validate_constraints
 from ragbench.judging.registry import (
     RULES,
@@ -33,6 +40,7 @@ __all__ = [
     "protocol_rules",
     "refuse_bad",
     "rule",
+    "tone_rules",
     "validate",
     "validate_constraints",
 ]

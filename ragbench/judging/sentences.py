@@ -39,10 +39,11 @@ _LIST_NUMBER = re.compile(r"[ \t>*_#-]*(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})$")
 def sentences(text: str) -> list[str]:
     """Return the sentences, each with its end mark and closing quotes.
 
-    。！？ and …… end a sentence anywhere. A half-width . ! ? ends one before a space, a Chinese
-    character or the end of the text, but not in a decimal, an address, an abbreviation, an initial
-    or a list number. A line break ends none; what follows the last mark is one more sentence. A
-    piece without letters and digits belongs to the sentence before it.
+    。！？ and …… end a sentence anywhere, but for a quoted ？ or ！ inside a sentence that goes on.
+    A half-width . ! ? ends one before a space, a Chinese character or the end of the text, but not
+    in a decimal, an address, an abbreviation, an initial or a list number. A line break ends none;
+    what follows the last mark is one more sentence. A piece without letters and digits belongs to
+    the sentence before it.
 
     >>> sentences("The rate is 3.14 percent. OK.")
     ['The rate is 3.14 percent.', 'OK.']
@@ -70,16 +71,38 @@ def _ends_sentence(text: str, match: re.Match[str], start: int) -> bool:
     marks = match["marks"]
     after = text[match.end() : match.end() + 1]
     if any(mark in _WIDE_ENDS for mark in marks) or marks.count("…") > 1:
-        return after not in tuple("，、；：,;")
+        return after not in tuple("，、；：,;") and not _goes_on(text, match, start)
     if after and not after.isspace() and not _is_cjk(after) and not _ends_value(text, match):
         return False
     following = _next_word(text, match.end())
     if "!" in marks or "?" in marks:  # but not in: "Stop!" he said.
-        return not (_QUOTE.search(match["closers"]) and following[:1].islower())
+        quoted_on = _QUOTE.search(match["closers"]) and following[:1].islower()
+        return not quoted_on and not _goes_on(text, match, start)
     if marks == ".":
         return _point_ends(text, match, start)
     # What is left is ... and a single …
     return not following or not (following[0].islower() or following[0].isdigit())
+
+
+_OPENING_OF = dict(zip("”’」』）)】》〉", "“‘「『（(【《〈", strict=True)) | {'"': '"'}
+_TOLD = re.compile(rf"[{UNSPACED}]{{1,8}}?(?:[说問问答喊叫想]|(?<!知)道)(?:[。！？，,；;!?…\s]|$)")
+
+
+def _goes_on(text: str, match: re.Match[str], start: int) -> bool:
+    """Return whether a quoted ! or ? stands inside a Chinese sentence that goes on after it.
+
+    So in 他问“好吗？”就走了, where words run up to the opening quote, in “走吗？”他问, where who
+    speaks follows, and in titles. After a colon (他问：“好吗？”) the quotation ends its own.
+    """
+    opening = _OPENING_OF.get(match["closers"][:1])
+    if opening is None or match["marks"][-1] not in "!?！？":
+        return False
+    if not _HAN_NEXT.match(text, match.end()):
+        return False
+    if opening in "《〈" or _TOLD.match(text, match.end()):
+        return True
+    place = text.rfind(opening, max(start, match.start() - 200), match.start())
+    return place > start and _ALNUM.match(text, place - 1) is not None
 
 
 def _ends_value(text: str, match: re.Match[str]) -> bool:
@@ -130,4 +153,5 @@ def _is_cjk(character: str) -> bool:
     return _CJK.match(character) is not None
 
 
+_HAN_NEXT = re.compile(f"[{UNSPACED}]")
 _CJK = re.compile(rf"[{UNSPACED}“‘「『（《【]")
