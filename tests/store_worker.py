@@ -14,7 +14,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterable
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,13 @@ def unit(number: int) -> dict[str, Any]:
     }
 
 
-def fill(path: Path, numbers: Iterable[int], acknowledged: int | None = None) -> None:
-    """Do the units that are not done yet; write the number of each to a file once it is stored."""
+def fill(
+    path: Path, numbers: Sequence[int], acknowledged: int | None = None, *, is_endless: bool = False
+) -> None:
+    """Do the units that are not done yet; write the number of each to a file once it is stored.
+
+    Endless: store the same units again and again after that, until somebody ends the process.
+    """
     con = ragbench.connect(path)
     done = con.sql("SELECT response_id FROM responses WHERE error IS NULL").fetchall()
     there = {row[0] for row in done}
@@ -88,6 +94,8 @@ def fill(path: Path, numbers: Iterable[int], acknowledged: int | None = None) ->
             writer.add(rows)
             if acknowledged is not None:
                 os.write(acknowledged, f"{number}\n".encode())
+        while is_endless:
+            writer.add(unit(random.choice(numbers)))
 
 
 def survive(path: Path, count: int, kills: int, seed: int, acknowledged: Path) -> dict[str, Any]:
@@ -100,16 +108,19 @@ def survive(path: Path, count: int, kills: int, seed: int, acknowledged: Path) -
     folding = path.with_name(f"{path.name}.fold")
     landed = in_fold = 0
     for turn in range(kills + 1):
-        child = os.fork()  # everything is imported, nothing has been started: a quick new process
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, of which none runs
+            child = os.fork()  # everything is imported, nothing was started: a quick new process
         if child == 0:
             status = 1
             try:
-                fill(path, range(count), acks)
+                share = count * (turn + 1) // (kills + 1)
+                fill(path, range(share), acks, is_endless=turn < kills)
                 status = 0
             finally:
                 os._exit(status)
         if turn < kills:
-            size = acknowledged.stat().st_size + 4 * choose.uniform(1, count / kills)
+            size = acknowledged.stat().st_size + choose.uniform(1, count / kills)
             until = (
                 lambda: False,
                 lambda size=size: acknowledged.stat().st_size > size,

@@ -21,7 +21,7 @@ from store_worker import content, response_id, skeleton, unit
 import ragbench
 from ragbench import folding, store
 
-PATIENCE = 300
+PATIENCE = 600
 """Seconds after which a process counts as stuck; slow machines get all of them."""
 
 
@@ -31,7 +31,10 @@ def start(*arguments: Any) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, err = process.communicate(timeout=PATIENCE)
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
     assert process.returncode == 0, err
     return json.loads(out)
 
@@ -59,7 +62,7 @@ def test_a_writer_killed_fifty_times_ends_with_the_same_content(path, tmp_path):
     store_worker.fill(calm, range(count))
     acknowledged = tmp_path / "acknowledged"
     report = finish(start("survive", path, count, 50, 1, acknowledged))
-    assert report["killed"] > 40
+    assert report["killed"] == 50
     assert report["in_fold"] > 5
     assert content(path) == content(calm)
     con = ragbench.connect(path)
