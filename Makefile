@@ -25,7 +25,7 @@ test: $(READY)  ## lint, types, tests, notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lab: $(READY) data/recorded.duckdb  ## JupyterLab on the tour
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb

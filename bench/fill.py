@@ -16,7 +16,8 @@ from ragbench.folding import rewrite_summaries
 
 ROWS = """
 INSERT INTO store.main.runs VALUES ('r', 'bench', 'simulated', NULL, NULL, NULL);
-INSERT INTO store.main.models (model, family) SELECT 'model-' || m, 'f' || m % 4 FROM range(13) t(m);
+INSERT INTO store.main.models (model, family)
+    SELECT 'model-' || m, 'f' || m % 4 FROM range(13) t(m);
 INSERT INTO store.main.judges (judge, kind)
     VALUES ('rules/1', 'rule'), ('judge-a', 'llm'), ('judge-b', 'llm'), ('judge-c', 'llm');
 UPDATE store.main.study SET primary_panel = 'judge-a';

@@ -65,9 +65,8 @@ def slices(folder: Path, name: str, scale: int, limit: float | None) -> None:
     began = time.perf_counter()
     verdicts = fill(file, scale)
     size = file.stat().st_size / 1e6
-    print(
-        f"\n{name}: {verdicts:,} verdicts, {size:,.0f} MB, filled in {time.perf_counter() - began:.0f} s"
-    )
+    seconds = time.perf_counter() - began
+    print(f"\n{name}: {verdicts:,} verdicts, {size:,.0f} MB, filled in {seconds:.0f} s")
     con = rb.connect(file)
     line("scores(con), all metrics, by model", median(lambda: rb.scores(con)), "ms", limit)
     line(
@@ -85,7 +84,8 @@ def slices(folder: Path, name: str, scale: int, limit: float | None) -> None:
     if scale < 100:
         parquet = folder / f"{scale}.parquet"
         con.execute(
-            "COPY (SELECT j.*, r.model FROM judgments AS j JOIN responses AS r USING (response_id)) "
+            "COPY (SELECT j.*, r.model FROM judgments AS j "
+            "JOIN responses AS r USING (response_id)) "
             f"TO '{parquet}'"
         ).fetchall()
         line("peer: polars from the verdicts in Parquet", median(lambda: peer(parquet), 3), "ms")
@@ -120,7 +120,7 @@ def importing() -> None:
     bare = in_process(timed.format(base))
     ours = in_process(timed.format(base + "import ragbench;"))
     line("import ragbench, above duckdb and polars", (ours - bare) * 1000, "ms", 100)
-    heavy = "litellm openai pingouin statsmodels scipy plotly pandas".split()
+    heavy = ["litellm", "openai", "pingouin", "statsmodels", "scipy", "plotly", "pandas"]
     code = f"import ragbench, sys; print(sum(name in sys.modules for name in {heavy}))"
     line("heavy modules that it loads", in_process(code, times=1), "", 0)
 

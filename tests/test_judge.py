@@ -147,7 +147,9 @@ def test_another_judge_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
 def test_quotations_are_looked_up_in_the_documents_shown(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     given: dict[str, list[dict]] = frames(
-        "quotes_from_context", {"at_least": 1}, ["文件说“应当在三日内答复申请人”。", "文件说“应当在五日内答复申请人”。"]
+        "quotes_from_context",
+        {"at_least": 1},
+        ["文件说“应当在三日内答复申请人”。", "文件说“应当在五日内答复申请人”。"],
     )
     given["documents"] = [{"doc_id": "d", "text": "受理机关应当在三日内答复申请人。"}]
     given["contexts"] = [{"instance_id": "q-gap", "rank": 1, "doc_id": "d", "role": "noise"}]

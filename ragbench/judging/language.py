@@ -118,6 +118,8 @@ def detect(text: str) -> Language:
 
 def _weights(text: str, counts: dict[str, int]) -> dict[str, int]:
     """Return the words of each script there is; Han and kana together are one of the two."""
+    if len(counts) < 2:
+        return counts  # nothing to weigh against
     weights = {
         name: count if name in _BY_CHARACTER else len(_WORDS[name].findall(text))
         for name, count in counts.items()
