@@ -8,81 +8,195 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import polars as pl
 
-from ragbench import __version__
+from ragbench import __version__, output, paper_figures, paper_judges, paper_tables
+from ragbench import paper_pictures as pictures
 from ragbench.checks import content_hash
 from ragbench.comparisons import independence
 from ragbench.errors import RagbenchError, StoreError, UnknownName
 from ragbench.metrics import constraint_scores, scores
-from ragbench.store import connect
+from ragbench.printed import against_paper, paper_name, published
+from ragbench.store import connect, refresh
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+__all__ = [
+    "ARTIFACTS",
+    "Artifact",
+    "against_paper",
+    "paper_name",
+    "published",
+    "rebuild",
+    "rebuild_all",
+    "shipped",
+]
+
+Con = duckdb.DuckDBPyConnection
+
 
 class Artifact(NamedTuple):
-    """A frame of numbers and the picture of it."""
+    """A frame of numbers and the picture of it; tables have none."""
 
     name: str
     title: str
     frame: pl.DataFrame
-    figure: go.Figure
+    figure: go.Figure | None = None
 
 
-GROUP = ("model", "setting")
+class Spec(NamedTuple):
+    """How an artifact is made: its frame from a study, its picture from the frame."""
+
+    title: str
+    make: Callable[..., pl.DataFrame]
+    draw: Callable[[pl.DataFrame, str], go.Figure] | None = None
+    table: Mapping[str, Sequence[str]] = {}  # columns that tables.save shows, marks, …
 
 
-def _gap(con: duckdb.DuckDBPyConnection, title: str) -> tuple[pl.DataFrame, go.Figure]:
-    from ragbench import figures
-
-    frame = scores(con, by=GROUP, metrics=["loose_ias", "strict_ias"])
-    baseline = independence(con, by=GROUP)
-    return frame, figures.gap(frame, baseline, title=title)
-
-
-def _strict(con: duckdb.DuckDBPyConnection, title: str) -> tuple[pl.DataFrame, go.Figure]:
-    from ragbench import figures
-
-    frame = scores(con, by=(*GROUP, "context_mode"), metrics=["strict_ias"])
-    return frame, figures.dots(frame, "strict_ias", title=title)
+def _all_models(con: Con, panel: str | None = None) -> pl.DataFrame:
+    by = ("model", "setting")
+    frame = scores(con, by, panel=panel, metrics=["loose_ias", "strict_ias"])
+    product = independence(con, by=by, panel=panel).drop("panel", "origin", "n", "strict_ias")
+    return frame.join(product, on=list(by), how="left", maintain_order="left")
 
 
-def _dimensions(con: duckdb.DuckDBPyConnection, title: str) -> tuple[pl.DataFrame, go.Figure]:
-    from ragbench import figures
-
-    frame = constraint_scores(con, by=("dimension",))
-    return frame, figures.dots(frame, "adherence", title=title)
+def _by_mode(con: Con, panel: str | None = None) -> pl.DataFrame:
+    by = ("model", "setting", "context_mode")
+    return scores(con, by, panel=panel, metrics=["strict_ias"])
 
 
-Maker = Callable[[duckdb.DuckDBPyConnection, str], "tuple[pl.DataFrame, go.Figure]"]
-ARTIFACTS: dict[str, tuple[str, Maker]] = {
-    "gap": ("Do responses that meet each requirement meet all?", _gap),
-    "strict": ("Which responses meet every requirement?", _strict),
-    "dimensions": ("Which kinds of requirement are met?", _dimensions),
+def _by_dimension(con: Con, panel: str | None = None) -> pl.DataFrame:
+    return constraint_scores(con, by=("dimension",), panel=panel)
+
+
+def _judges_reliability(con: Con, panel: str | None = None) -> pl.DataFrame:
+    return paper_judges.reliability(paper_judges.judges(con, panel))
+
+
+def _reference(name: str) -> Callable[..., pl.DataFrame]:
+    return lambda con, panel=None: paper_tables.reference(name)
+
+
+_T2 = ["faithfulness", "coverage", "loose_ias", "strict_ias"]
+_T2 += [f"loose_{category}" for category in paper_tables.CATEGORIES]
+_T7 = ["loose_ias", "rejection", "conflict"]
+_T8 = ["setting", "metric", "natural", "synthetic", "synthetic_minus_natural"]
+_T8 += ["t", "p_value", "d_z", "low_95", "high_95", "verdict", "verdict_standard_90"]
+
+ARTIFACTS: dict[str, Spec] = {
+    "gap": Spec("Do responses that meet each requirement meet all?", _all_models, pictures.gap),
+    "strict": Spec(
+        "Which responses meet every requirement?", _by_mode, pictures.dots("strict_ias")
+    ),
+    "dimensions": Spec(
+        "Which kinds of requirement are met?", _by_dimension, pictures.dots("adherence")
+    ),
+    "table1": Spec("Table 1: what benchmarks of RAG cover", _reference("table1")),
+    "table2": Spec(
+        "Table 2: adherence and use of the evidence, noisy retrieval",
+        paper_tables.noisy,
+        table={"percent": _T2, "best": _T2},
+    ),
+    "table3": Spec(
+        "Table 3: recognition of factual conflicts",
+        paper_tables.recognition,
+        table={"best": ["conflict"]},
+    ),
+    "table4": Spec("Table 4: kinds of constraint", _reference("table4")),
+    "table5": Spec("Table 5: queries and constraints per query by domain", paper_tables.domains),
+    "table6": Spec(
+        "Table 6: instances by context",
+        paper_tables.contexts,
+        table={"percent": ["ratio", "natural", "augmented"]},
+    ),
+    "table7": Spec(
+        "Table 7: scores by judge, on what all LLM judges saw",
+        paper_judges.judges,
+        table={"columns": ["model", "panel", *_T7], "percent": _T7},
+    ),
+    "table7_reliability": Spec(
+        "Table 7, lower half: how alike the judges score the models", _judges_reliability
+    ),
+    "table8": Spec(
+        "Table 8: conflicts found against conflicts made",
+        paper_tables.natural,
+        table={"columns": _T8, "percent": []},
+    ),
+    "table9": Spec("Table 9: agreement with people", paper_judges.alignment, table={"percent": []}),
+    "figure2": Spec(
+        "Figure 2: rejection and adherence where the evidence is missing",
+        paper_figures.rejection,
+        pictures.rejection,
+    ),
+    "figure3": Spec(
+        "Figure 3: recognition of conflicts against coverage",
+        paper_figures.recognition_and_coverage,
+        pictures.correlation,
+    ),
+    "figure4": Spec(
+        "Figure 4: share of failed constraints by kind",
+        paper_figures.errors_by_dimension,
+        pictures.errors,
+    ),
+    "figure5": Spec(
+        "Figure 5: reasoning against standard variants, same instances",
+        paper_figures.reasoning_gains,
+        pictures.gains,
+    ),
+    "figure6": Spec(
+        "Figure 6: with against without an explicit protocol",
+        paper_figures.protocol_effects,
+        pictures.effects,
+    ),
+    "figure7": Spec(
+        "Figure 7: constraints by kind", paper_figures.constraint_shares, pictures.shares
+    ),
+    "figure8": Spec(
+        "Figure 8: conflicts found minus conflicts made",
+        paper_tables.natural,
+        pictures.equivalence,
+    ),
+    "figure9": Spec(
+        "Figure 9: Strict IAS by domain, noisy retrieval",
+        paper_figures.domain_profiles,
+        pictures.profiles,
+    ),
 }
-"""Name -> (title, how it is made)."""
+"""Name -> title and how it is made; tables and figures of the paper go by their numbers."""
 
 
-def rebuild(artifact: str, con: duckdb.DuckDBPyConnection) -> Artifact:
+def rebuild(artifact: str, con: Con, panel: str | None = None, **choices: Any) -> Artifact:
     """The artifact made from the rows of the study that `con` reads.
+
+    `panel` is the study's primary one when left out. Choices: `gold` of table9, `pairs` of figure5,
+    `reading` of figure6.
 
     Raises:
         UnknownName: no such artifact.
+        RagbenchError: the study lacks what the artifact is about; the message names it.
 
     Example:
         >>> rebuild("gap", con).figure  # doctest: +SKIP
+        >>> rebuild("figure5", con, pairs=[("my-thinker", "my-talker")])  # doctest: +SKIP
     """
+    spec = _spec(artifact)
+    refresh(con)
+    frame = spec.make(con, panel, **choices)
+    return Artifact(
+        artifact, spec.title, frame, spec.draw(frame, spec.title) if spec.draw else None
+    )
+
+
+def _spec(artifact: str) -> Spec:
     if artifact not in ARTIFACTS:
         raise UnknownName("artifact", artifact, ARTIFACTS, place="ragbench")
-    title, make = ARTIFACTS[artifact]
-    frame, figure = make(con, title)
-    return Artifact(artifact, title, frame, figure)
+    return ARTIFACTS[artifact]
 
 
 def rebuild_all(
@@ -92,46 +206,78 @@ def rebuild_all(
     *,
     formats: Sequence[str] = ("html",),
 ) -> pl.DataFrame:
-    """One row per artifact: columns artifact, origin, rows, status, seconds, path.
+    """One row per artifact: columns artifact, origin, rows, cells, status, seconds, path.
 
-    Writes each picture, its numbers and its provenance to `out`. What was made from the same rows
-    by the same version in the same formats is left alone (status *unchanged*). An artifact that the
-    study cannot give is named with the reason; the others are made.
+    Writes each picture (tables: HTML, LaTeX, Markdown), its numbers and its provenance to `out`.
+    `cells` counts the cells by how they stand to the paper. What was made from the same rows by the
+    same version in the same formats is left alone (status *unchanged*). An artifact that the study
+    cannot give is named with the reason (*not made: …*); the others are made.
+
+    Raises:
+        UnknownName: no such artifact, or no such format.
+        StoreError: the study cannot be read.
     """
-    from ragbench.output import save
-
+    for name in names:
+        _spec(name)
+    for ending in formats:
+        if ending not in output.FORMATS:
+            raise UnknownName("format", ending, output.FORMATS, place="figures")
     con = connect(path)
     study = content_hash(con)
     rows = []
     for name in names or ARTIFACTS:
         began, stem = time.perf_counter(), Path(out) / name
         row: dict[str, Any] = {"artifact": name, "path": f"{stem}.html"}
-        if name in ARTIFACTS and _is_current(stem, study, formats):
+        wanted = formats if ARTIFACTS[name].draw else _TABLE_FORMATS
+        if _is_current(stem, study, wanted):
             row["status"] = "unchanged"
         else:
             try:
-                made = rebuild(name, con)
-                call = f"ragbench rebuild {name}"
-                files = save(
-                    made.figure, stem, frame=made.frame, con=con, call=call, formats=formats
-                )
-                notes = [note for note in files["note"] if note]
-                row |= {"rows": made.frame.height, "status": notes[0] if notes else "made"}
-                row["origin"] = "; ".join(made.frame["origin"].unique().sort())
-            except (UnknownName, StoreError):
+                row |= _made(name, con, stem, formats)
+            except StoreError:
                 raise
             except RagbenchError as error:
                 row["status"] = f"not made: {error}"
         rows.append(row | {"seconds": round(time.perf_counter() - began, 2)})
-    schema = {
-        "artifact": pl.String,
-        "origin": pl.String,
-        "rows": pl.Int64,
-        "status": pl.String,
-        "seconds": pl.Float64,
-        "path": pl.String,
+    return pl.DataFrame(rows, schema=_REPORT)
+
+
+_TABLE_FORMATS = ("html", "tex", "md")
+_REPORT: dict[str, Any] = {
+    "artifact": pl.String,
+    "origin": pl.String,
+    "rows": pl.Int64,
+    "cells": pl.String,
+    "status": pl.String,
+    "seconds": pl.Float64,
+    "path": pl.String,
+}
+
+
+def _made(name: str, con: Con, stem: Path, formats: Sequence[str]) -> dict[str, Any]:
+    """Make and save one artifact; what the report says about it."""
+    from ragbench import tables
+
+    made = rebuild(name, con)
+    about: dict[str, Any] = {"frame": made.frame, "con": con, "call": f"ragbench rebuild {name}"}
+    if made.figure is not None:
+        files = output.save(made.figure, stem, formats=formats, **about)
+    else:
+        frame = about.pop("frame")
+        choices: dict[str, Any] = {
+            choice: [column for column in columns if column in frame.columns]
+            for choice, columns in ARTIFACTS[name].table.items()
+        }
+        about |= {"title": made.title, "label": f"tab:{name}", "formats": _TABLE_FORMATS}
+        files = tables.save(frame, stem, **about, **choices)
+    notes = [note for note in files["note"] if note]
+    cells = against_paper(name, made.frame)["status"].value_counts(sort=True).rows()
+    return {
+        "rows": made.frame.height,
+        "origin": "; ".join(made.frame["origin"].drop_nulls().unique().sort()),
+        "cells": ", ".join(f"{count} {status}" for status, count in sorted(cells)) or None,
+        "status": notes[0] if notes else "made",
     }
-    return pl.DataFrame(rows, schema=schema)
 
 
 def _is_current(stem: Path, study: str, formats: Sequence[str]) -> bool:
@@ -168,32 +314,3 @@ def shipped(name: str = "recorded") -> Path:
         file.unlink(missing_ok=True)
         load_folder(file, folder)
     return file
-
-
-def published(name: str) -> pl.DataFrame:
-    """The numbers that a paper printed, as they stand in `data/paper/` (percent unless said there).
-
-    A name is a file's (`table2_noisy`) or its number alone (`table2`); `table7` are the scores of
-    the judges, `table7_reliability` what was computed from them. README.md there explains each.
-
-    Raises:
-        UnknownName: no such table.
-        StoreError: the project's data is not there (ragbench was installed without its checkout).
-
-    Example:
-        >>> published("table6")["count"].to_list()
-        [447, 227, 309]
-    """
-    folder = Path(__file__).resolve().parent.parent / "data" / "paper"
-    files = {file.stem: file for file in sorted(folder.glob("*.csv"))}
-    if not files:
-        raise StoreError(
-            f"the published numbers are not at {folder}; they come with a checkout of the project."
-        )
-    for stem in list(files):
-        short = stem.partition("_")[0]
-        if short.startswith("table"):
-            files.setdefault(short, files[stem])
-    if name not in files:
-        raise UnknownName("published table", name, files, place="data/paper")
-    return pl.read_csv(files[name], infer_schema_length=None)

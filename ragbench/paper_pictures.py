@@ -1,0 +1,133 @@
+"""How the frames of the artifacts are drawn: from a frame and a title to a Figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ragbench.facts import metric_label, value_label
+from ragbench.metrics import tidy
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SHOWN_MODELS = 5
+"""How many models a radar holds before none can be told from another (as in Figure 9)."""
+
+
+def picture(
+    kind: str, frame: pl.DataFrame, title: str, value: str, *columns: Any, **choices: Any
+) -> go.Figure:
+    """The picture of that kind, `figures.<kind>(frame, *columns, value, …)`; plotly is loaded here.
+
+    >>> frame = pl.DataFrame({"model": ["a"], "strict_ias": [0.2]})
+    >>> picture("dots", frame, "Strict", "strict_ias").layout.title.text
+    'Strict'
+    """
+    from ragbench import figures
+
+    figure: go.Figure = getattr(figures, kind)(frame, *columns, value, title=title, **choices)
+    return figure
+
+
+def dots(metric: str) -> Any:
+    """A drawer of one dot per row."""
+    return lambda frame, title: picture("dots", frame, title, metric)
+
+
+def gap(frame: pl.DataFrame, title: str) -> go.Figure:
+    """Loose and Strict with the strict rate of independent failures, where the frame has it."""
+    from ragbench import figures
+
+    return figures.gap(frame, frame if "independent" in frame.columns else None, title=title)
+
+
+def rejection(frame: pl.DataFrame, title: str) -> go.Figure:
+    """A bar per model and metric."""
+    long = _labelled(tidy(frame)).with_columns(
+        pl.col("metric").map_elements(metric_label, pl.String)
+    )
+    return picture("bars", long, title, "value", label="row", group="metric")
+
+
+def correlation(frame: pl.DataFrame, title: str) -> go.Figure:
+    """Recognition against coverage, a point per model, with rho and its exact p per paradigm."""
+    groups = frame.drop_nulls("rho").unique("paradigm", maintain_order=True).to_dicts()
+    note = "; ".join(
+        f"{row['paradigm']}: ρ = {row['rho']:+.2f}, p = {row['rho_p_value']:.3f} "
+        f"({row['rho_models']} models)"
+        for row in groups
+    ).replace("-", "−")
+    choices = {"label": "model", "group": "paradigm", "note": note or None}
+    return picture("scatter", frame, title, "coverage", "conflict", **choices)
+
+
+def errors(frame: pl.DataFrame, title: str) -> go.Figure:
+    """The mean error rate of each dimension and its spread over models."""
+    return picture("spread", frame, title, "error_rate", label="dimension", over="model")
+
+
+def gains(frame: pl.DataFrame, title: str) -> go.Figure:
+    """A paired difference per comparison, with bootstrap interval and stars."""
+    names = [
+        f"{short(row['a'])} − {short(row['b'])} · {metric_label(row['metric'])} · "
+        f"{value_label('context_mode', row['context_mode'])}"
+        for row in frame.iter_rows(named=True)
+    ]
+    named = frame.with_columns(pl.Series("row", names), model=pl.col("a"))
+    return picture("forest", named, title, "difference", label="row", p_value="p_value")
+
+
+def effects(frame: pl.DataFrame, title: str) -> go.Figure:
+    """The difference that a protocol makes per model and metric; stratified by domain beside."""
+    drawn = _labelled(frame)
+    choices = {"label": "row", "p_value": "p_value", "beside": "stratified"}
+    return picture("forest", drawn, title, "difference", **choices)
+
+
+def shares(frame: pl.DataFrame, title: str) -> go.Figure:
+    """Categories inside, dimensions outside."""
+    return picture("sunburst", frame, title, "count", ["category", "dimension"])
+
+
+def equivalence(frame: pl.DataFrame, title: str) -> go.Figure:
+    """The difference of natural and made conflicts with its 95 % interval, per metric."""
+    choices = {"low": "low_95", "high": "high_95", "label": "row"}
+    return picture("forest", _labelled(frame), title, "difference", **choices)
+
+
+def profiles(frame: pl.DataFrame, title: str) -> go.Figure:
+    """Strict IAS by domain of the models with the highest, at most five."""
+    means = frame.group_by("model").agg(pl.col("strict_ias").mean()).drop_nulls()
+    best = means.sort("strict_ias", "model", descending=[True, False]).head(SHOWN_MODELS)
+    drawn = frame.filter(pl.col("model").is_in(best["model"].to_list()))
+    label = "row" if "setting" in frame.columns else "model"
+    return picture("radar", _labelled(drawn), title, "strict_ias", "domain", label=label)
+
+
+def short(model: str) -> str:
+    """A model's name without its provider and the date of its version.
+
+    >>> short("sim/qwen3-235b-a22b-thinking-2507"), short("openai/gpt-4.1")
+    ('qwen3-235b-a22b-thinking', 'gpt-4.1')
+    """
+    name = model.rpartition("/")[2]
+    head, _, tail = name.rpartition("-")
+    return head if head and tail.isdigit() and len(tail) >= 4 else name
+
+
+def _labelled(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with what tells its rows apart as one text, `row`: metric, model, setting."""
+    parts = [name for name in ("metric", "model", "setting") if name in frame.columns]
+    if "value" in frame.columns:  # a bar per metric
+        parts.remove("metric")
+    texts = [
+        " · ".join(
+            metric_label(value) if name == "metric" else str(value)
+            for name, value in zip(parts, row, strict=True)
+            if value is not None
+        )
+        for row in frame.select(parts).rows()
+    ]
+    return frame.with_columns(pl.Series("row", texts, pl.String))
