@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -15,6 +15,7 @@ from ragbench.layout import LABEL_SIZE, NOTE_SIZE, Row, empty, framed, number_te
 from ragbench.style import PALETTE, colour
 
 _DARK = tuple(PALETTE[place] for place in (0, 5, 13, 3, 11, 9, 4, 8))  # white text is read on them
+_SMALL = 0.12  # of the inner ring: less has no room for its name, and stands in the legend
 _DASHES = ("solid", "dash", "dot")
 
 
@@ -120,6 +121,8 @@ def _as_radar(
     edge: float,
 ) -> go.Figure:
     lines = [style.wrapped(axis, 14, most=2) for axis in order]
+    count = 4 if edge == 1 else 5
+    steps = [edge * nth / count for nth in range(1, count + 1)]
     side = 20 + int(7 * max(style.columns(line) for text in lines for line in text))
     figure.update_layout(
         polar={
@@ -137,8 +140,8 @@ def _as_radar(
             },
             "radialaxis": {
                 "range": [0, edge],
-                "tickvals": [edge * quarter / 4 for quarter in (1, 2, 3, 4)],
-                "ticktext": [f"{100 * edge * quarter / 4:.3g} %" for quarter in (1, 2, 3, 4)],
+                "tickvals": steps,
+                "ticktext": [f"{100 * step:.0f} %" for step in steps],
                 "tickfont": {"size": NOTE_SIZE, "color": style.QUIET},
                 "ticks": "",
                 "angle": 90 - 180 / len(order),
@@ -207,11 +210,23 @@ def sunburst(
         notes.append("nothing in: " + ", ".join(left_out))
     said = [text for text in facts(frame, [value]) if not text.startswith(("n ", "n=", "bars: "))]
     figure = go.Figure(rings).update_layout(uniformtext={"minsize": NOTE_SIZE, "mode": "show"})
-    return framed(figure, title, [*notes, *said], {"l": 12, "r": 12}, 400, below=10)
+    hues = _inner_hues(tree)
+    sums = {name: sum(branch.values()) / total for name, branch in tree.items()}
+    legend = [
+        ("square", hues[name], f"{name} {_percent(share)} %")
+        for name, share in sums.items()
+        if share < _SMALL and len(levels) == 2
+    ]
+    margin = {"l": 12, "r": 12}
+    return framed(figure, title, [*notes, *said], margin, 400, legend=legend, below=10)
+
+
+def _inner_hues(names: Iterable[str]) -> dict[str, str]:
+    return {name: _DARK[nth % len(_DARK)] for nth, name in enumerate(names)}
 
 
 def _rings(tree: dict[str, dict[str, float]], levels: Sequence[str], total: float) -> list[go.Pie]:
-    hues = {name: _DARK[nth % len(_DARK)] for nth, name in enumerate(tree)}
+    hues = _inner_hues(tree)
     sums = {name: sum(branch.values()) for name, branch in tree.items()}
     if len(levels) == 1:
         return [_ring(levels[0], sums, list(hues.values()), total, (0.15, 0.45), outside=True)]
@@ -248,7 +263,7 @@ def _ring(
             lines[-1] += f" {percent}"
         else:
             lines.append(percent)
-        is_small = not outside and amount / total < 0.06
+        is_small = not outside and amount / total < _SMALL
         texts.append("" if is_small else "<br>".join(style.label(line) for line in lines))
     look: dict[str, Any] = {"color": style.INK if outside else "white", "size": NOTE_SIZE}
     return go.Pie(

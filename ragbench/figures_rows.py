@@ -314,7 +314,9 @@ def _around(figure: go.Figure, ends: Sequence[float], reference: float, *, perce
         texts = [("+" if tick > 0 else "") + points_text(tick, 0) for tick in ticks]
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=texts)
     line = {"color": style.QUIET, "width": 1.5, "dash": "dash"}
-    figure.add_vline(x=reference, line=line, layer="between")
+    down, up = figure.layout.yaxis.range  # "between" works with places on both axes only
+    ends = {"x0": reference, "x1": reference, "y0": down, "y1": up}
+    figure.add_shape(type="line", xref="x", yref="y", layer="between", line=line, **ends)
 
 
 def _grouped(
