@@ -315,8 +315,8 @@ def _around(figure: go.Figure, ends: Sequence[float], reference: float, *, perce
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=texts)
     line = {"color": style.QUIET, "width": 1.5, "dash": "dash"}
     down, up = figure.layout.yaxis.range  # "between" works with places on both axes only
-    ends = {"x0": reference, "x1": reference, "y0": down, "y1": up}
-    figure.add_shape(type="line", xref="x", yref="y", layer="between", line=line, **ends)
+    place = {"x0": reference, "x1": reference, "y0": down, "y1": up}
+    figure.add_shape(type="line", xref="x", yref="y", layer="between", line=line, **place)
 
 
 def _grouped(
