@@ -309,7 +309,8 @@ def _around(figure: go.Figure, ends: Sequence[float], reference: float, *, perce
     low, high = low - room, high + room
     figure.update_xaxes(range=[low, high])
     if percent:
-        step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0) if high - low <= 7 * s)
+        steps = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+        step = next((step for step in steps if high - low <= 7 * step), (high - low) / 5)
         ticks = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
         texts = [("+" if tick > 0 else "") + points_text(tick, 0) for tick in ticks]
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=texts)
