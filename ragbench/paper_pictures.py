@@ -69,10 +69,10 @@ def errors(frame: pl.DataFrame, title: str) -> go.Figure:
 
 
 def gains(frame: pl.DataFrame, title: str) -> go.Figure:
-    """A paired difference per comparison, with bootstrap interval and stars."""
+    """A paired difference per comparison, named by its reasoning variant, with interval and stars."""
     names = [
-        f"{short(row['a'])} − {short(row['b'])} · {metric_label(row['metric'])} · "
-        f"{value_label('context_mode', row['context_mode'])}"
+        f"{metric_label(row['metric'])} · {value_label('context_mode', row['context_mode'])} · "
+        f"{short(row['a'])}"
         for row in frame.iter_rows(named=True)
     ]
     named = frame.with_columns(pl.Series("row", names), model=pl.col("a"))
