@@ -69,7 +69,7 @@ def errors(frame: pl.DataFrame, title: str) -> go.Figure:
 
 
 def gains(frame: pl.DataFrame, title: str) -> go.Figure:
-    """A paired difference per comparison, named by its reasoning variant, with interval and stars."""
+    """A paired difference per comparison (named by the reasoning variant), interval and stars."""
     names = [
         f"{metric_label(row['metric'])} · {value_label('context_mode', row['context_mode'])} · "
         f"{short(row['a'])}"
