@@ -215,6 +215,11 @@ def _refuse_gaps(relation: str, frame: pl.DataFrame) -> None:
             odd = series.filter(series.is_not_null() & ~series.is_in(list(column.values)))
             if odd.len():
                 raise BadRow(str(UnknownName(name, odd[0], column.values, place=relation)))
+    for name in set(_PARTS) & set(frame.columns) if relation in _KEYED else ():
+        odd = frame.get_column(name).drop_nulls()
+        odd = odd.filter(odd.str.contains("/", literal=True))
+        if odd.len():
+            raise _ambiguous(relation, name, odd[0])
     if relation == "judgments":
         odd_rows = frame.filter(pl.col("score").is_null() == pl.col("error").is_null())
         if odd_rows.height:
@@ -249,6 +254,10 @@ def clean(relation: str, row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         is_made = (relation, name) == ("responses", "response_id")
         if _is_required(relation, column) and result.get(name) is None and not is_made:
             raise BadRow(f"{relation}.{name}: the row has no value; every row needs one.")
+    if relation in _KEYED:
+        for name in _PARTS:
+            if "/" in (result.get(name) or ""):
+                raise _ambiguous(relation, name, result[name])
     if relation == "responses":
         key = response_key(result)
         if result.setdefault("response_id", key) not in (key, None):
@@ -284,6 +293,18 @@ def _settle_score(row: dict[str, Any]) -> None:
 
 def _is_required(relation: str, column: Column) -> bool:
     return column.is_required and relation != "study"  # whose one row is there from the start
+
+
+_KEYED = ("instances", "wanted", "responses")
+_PARTS = ("instance_id", "setting")
+"""Parts of a response_id that hold no slash, so that no two responses share one; models may."""
+
+
+def _ambiguous(relation: str, name: str, value: str) -> BadRow:
+    return BadRow(
+        f"{relation}.{name}: {value!r} holds a slash, which separates the parts of a response_id. "
+        "Write it with another sign."
+    )
 
 
 def _misnamed(given: str, key: str) -> BadRow:

@@ -240,6 +240,19 @@ def test_a_value_of_the_wrong_type_is_refused_with_its_place(relation, column, v
         fit(relation, frame, "")
 
 
+@pytest.mark.parametrize("name", ["instance_id", "setting"])
+def test_two_responses_cannot_share_a_key(name):
+    """Without this, `a/b` answered by `c` would be taken for `a` answered by `b/c`."""
+    row = {"instance_id": "a", "model": "openai/gpt", "setting": "s", name: "a/b"}
+    for way in (
+        lambda: clean("responses", row, ""),
+        lambda: fit("responses", pl.DataFrame([row]), ""),
+        lambda: fit("wanted", pl.DataFrame([row]), ""),
+    ):
+        with pytest.raises(BadRow, match=rf"{name}: 'a/b' holds a slash"):
+            way()
+
+
 def test_a_value_outside_a_closed_list_is_refused_with_the_near_miss():
     row = {"instance_id": "i", "query_id": "q", "context_mode": "noisy"}
     for way in (lambda: clean("instances", row, ""), lambda: fit("instances", [row], "")):
