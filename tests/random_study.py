@@ -190,7 +190,7 @@ def _judge(
                     "repeat": repeat,
                     "score": None if is_error else score,
                     "error": "unparsed" if is_error else None,
-                    "is_triggered": None if is_error else is_triggered,
+                    "is_triggered": is_triggered,
                     "origin": rng.choice(("recorded", second)),
                 }
             )
