@@ -112,6 +112,7 @@ def test_a_cut_file_is_named_and_its_journals_stay(keep, path):
     whole = path.read_bytes()
     size = int(len(whole) * keep) if isinstance(keep, float) else keep
     path.write_bytes(whole[:size])
+    leave_journal(path, GOOD)
     for call in (
         lambda: ragbench.connect(path),
         lambda: ragbench.append(path, "models", [{"model": "m"}]),
@@ -122,6 +123,8 @@ def test_a_cut_file_is_named_and_its_journals_stay(keep, path):
         assert "Restore it from a copy" in text
         assert f"{path}.journal" in text
     assert path.read_bytes() == whole[:size]
+    path.write_bytes(whole)
+    assert ragbench.connect(path).sql("FROM models").fetchall() != []
 
 
 def test_rows_written_before_the_file_was_damaged_come_back_with_a_copy_of_it(path):
