@@ -28,7 +28,7 @@ test: $(READY)  ## lint, types, tests, notebooks
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lab: $(READY) data/recorded.duckdb  ## JupyterLab on the tour
-	$(BIN)/jupyter lab notebooks/00_tour.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_tour.ipynb
 
 data/recorded.duckdb: $(READY) $(wildcard data/recorded/*.parquet)
 	$(BIN)/ragbench rebuild study

@@ -235,10 +235,13 @@ def unusable(file: Path, error: Exception) -> StoreError:
         )
     if "is a directory" in said:
         return StoreError(f"{file} is a folder, not a study; name the file in it.")
+    waiting = ""
+    if journal_folder(file).is_dir():
+        waiting = f" Rows not yet folded in are still in {journal_folder(file)}."
     return StoreError(
-        f"{file} is not a usable study: it is damaged, cut short, or no DuckDB file ({text}). "
-        "Restore it from a copy or import the sources again; it was not changed, and rows not "
-        f"yet folded in are still in {journal_folder(file)}."
+        f"{file} is not a usable study: it is damaged, cut short, or no DuckDB file ({text}). It "
+        "was not changed. Restore it from a copy; results in another format come in with "
+        f"`ragbench import`.{waiting}"
     )
 
 

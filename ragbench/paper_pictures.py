@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ragbench.facts import metric_label, value_label
+from ragbench.facts import groups, metric_label, value_label
 from ragbench.metrics import tidy
 
 if TYPE_CHECKING:
@@ -33,7 +33,13 @@ def picture(
 
 def dots(metric: str) -> Any:
     """A drawer of one dot per row."""
-    return lambda frame, title: picture("dots", frame, title, metric)
+    return lambda frame, title: picture("dots", _telling(frame), title, metric)
+
+
+def _telling(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` without the groups that are the same in every row: labels have little room."""
+    same = [name for name in groups(frame) if frame[name].n_unique() == 1]
+    return frame.drop(same if len(same) < len(groups(frame)) else same[1:])
 
 
 def gap(frame: pl.DataFrame, title: str) -> go.Figure:
