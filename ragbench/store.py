@@ -42,6 +42,7 @@ from ragbench.files import (
     point_views,
     stamp,
     study_file,
+    unusable,
 )
 from ragbench.folding import add_frames, fold, fold_journals, fold_quietly, pace, rewrite
 from ragbench.journal import Writer, has_journals, origins_of, run_row
@@ -71,6 +72,10 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
     file = study_file(path)
+    try:
+        file.exists()
+    except OSError as error:  # a folder on the way may not be entered
+        raise unusable(file, error) from None
     _tidy(file)
     # A large study is not folded for every connection while its writers fold it anyway.
     is_large = file.exists() and file.stat().st_size > _LARGE_BYTES
