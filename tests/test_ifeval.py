@@ -110,7 +110,7 @@ DISAGREEMENTS = {
 
 @needs_sample
 def test_real_responses_are_judged_as_the_official_checker_does_but_for_its_faults() -> None:
-    pytest.importorskip("py3langid", reason="needs the extra: pip install ragbench[rules]")
+    pytest.importorskip("py3langid", reason="needs py3langid, a dependency of ragbench")
     differing = {}
     judged = 0
     for line in SAMPLE.read_text(encoding="utf-8").splitlines():
@@ -149,7 +149,7 @@ def test_the_sample_loads_without_a_problem() -> None:
 
 @needs_sample
 def test_the_sample_is_judged_end_to_end(tmp_path: Path) -> None:
-    pytest.importorskip("py3langid", reason="needs the extra: pip install ragbench[rules]")
+    pytest.importorskip("py3langid", reason="needs py3langid, a dependency of ragbench")
     from ragbench.judging.judge import judge
     from ragbench.store import append, connect
 
