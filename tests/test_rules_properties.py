@@ -18,8 +18,8 @@ from ragbench.judging import text as measure
 from ragbench.judging.rules import RULES, Verdict, check
 from ragbench.judging.sentences import sentences
 
-pytest.importorskip("py3langid", reason="needs the extra: pip install ragbench[rules]")
-pytest.importorskip("pypinyin", reason="needs the extra: pip install ragbench[rules]")
+pytest.importorskip("py3langid", reason="a dependency of ragbench is absent")
+pytest.importorskip("pypinyin", reason="a dependency of ragbench is absent")
 
 # Arguments for every rule, so that each can be tried on any text.
 ARGUMENTS: dict[str, dict[str, Any]] = {

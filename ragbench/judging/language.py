@@ -153,7 +153,7 @@ def _whole_model() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
         raise BadConstraint(
-            "telling languages of one script apart needs py3langid; install ragbench with its dependencies"
+            "telling languages of one script apart needs py3langid; reinstall ragbench"
         ) from error
     return LanguageIdentifier.from_model_file(MODEL_FILE)
 

@@ -169,7 +169,7 @@ def pinyin_key(text: str) -> Key | None:
     try:
         from pypinyin import Style, lazy_pinyin
     except ImportError as error:
-        raise BadConstraint("order by pinyin needs pypinyin; install ragbench[rules]") from error
+        raise BadConstraint("order by pinyin needs pypinyin; reinstall ragbench") from error
     name = re.sub(r"[\ud800-\udfff]", " ", _name(text))[:200]
     syllables = lazy_pinyin(name, style=Style.NORMAL, v_to_u=False)
     key = tuple(re.sub(r"[^\w]", "", part).lower() for part in syllables)
