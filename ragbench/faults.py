@@ -137,14 +137,14 @@ _PARTICULAR = (
     ),
     (
         "adherence_summary",
-        "it differs from the view `response_scores`; fold again",
+        "it differs from its definition in scores.sql; fold again",
         "SELECT response_id AS example FROM "
         "(SELECT * FROM response_scores EXCEPT SELECT * FROM adherence_summary "
         "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM response_scores))",
     ),
     (
         "criterion_summary",
-        "it differs from the view `criterion_scores`; fold again",
+        "it differs from its definition in scores.sql; fold again",
         "SELECT response_id AS example FROM "
         "(SELECT * FROM criterion_scores EXCEPT SELECT * FROM criterion_summary "
         "UNION ALL (SELECT * FROM criterion_summary EXCEPT SELECT * FROM criterion_scores))",

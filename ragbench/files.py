@@ -49,27 +49,44 @@ def log_of(file: Path) -> Path:
 
 
 def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.DuckDBPyConnection:
-    """An in-memory connection with `file` attached under `alias`, and the views over it."""
+    """An in-memory connection with `file` attached under `alias`, and the views over it.
+
+    Raises:
+        StoreError: as in `layout_version`, and for an older layout.
+    """
     con = duckdb.connect()
     try:
         con.execute(f"SET temp_directory = {quote(_spill_folder())}")
         attach(con, file, read_only=read_only, alias=alias)
+        if _version(con, file, alias) < SCHEMA_VERSION:
+            raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
         point_views(con, alias)
         con.execute("CREATE VIEW scoped AS SELECT * FROM wanted")
         con.execute(relations.read_sql("views.sql"))
+        if read_only:  # the definitions take a while to bind, and the summaries hold their result
+            con.execute("CREATE VIEW response_scores AS SELECT * FROM adherence_summary")
+            con.execute("CREATE VIEW criterion_scores AS SELECT * FROM criterion_summary")
+        else:
+            con.execute(relations.read_sql("scores.sql"))
     except BaseException:
         con.close()
         raise
     return con
 
 
+class OldLayout(StoreError):
+    """A study that has to be migrated before it can be read."""
+
+
 def point_views(con: duckdb.DuckDBPyConnection, alias: str) -> None:
     """Let the views of the relations read the database attached under `alias`."""
-    for relation in relations.layout():
-        con.execute(
+    con.execute(
+        "".join(
             f"CREATE OR REPLACE VIEW memory.main.{relation} AS "
-            f"SELECT * FROM {alias}.main.{relation}"
+            f"SELECT * FROM {alias}.main.{relation};"
+            for relation in relations.tables()
         )
+    )
 
 
 def attach(
@@ -99,18 +116,23 @@ def layout_version(file: Path) -> int:
     con = duckdb.connect()
     try:
         attach(con, file, read_only=True)
-        found = con.execute("SELECT schema_version FROM store.main.study").fetchall()
+        return _version(con, file, "store")
+    finally:
+        con.close()
+
+
+def _version(con: duckdb.DuckDBPyConnection, file: Path, alias: str) -> int:
+    try:
+        found = con.execute(f"SELECT schema_version FROM {alias}.main.study").fetchall()
         version = found[0][0] if len(found) == 1 else None
         size, count = con.execute(
-            "SELECT block_size, used_blocks FROM pragma_database_size() "
-            "WHERE database_name = 'store'"
+            "SELECT block_size, used_blocks FROM pragma_database_size() WHERE database_name = ?",
+            [alias],
         ).fetchall()[0]
     except (duckdb.CatalogException, duckdb.BinderException):
         version = None
     except duckdb.Error as error:
         raise unusable(file, error) from None
-    finally:
-        con.close()
     if not isinstance(version, int):
         raise StoreError(
             f"{file} is a DuckDB file but not a ragbench study (it has no relation `study`). "

@@ -7,7 +7,6 @@ two against each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -24,19 +23,9 @@ class Sums(NamedTuple):
     lowest: float | None
     highest: float | None
     queries: int
-    most: float | None  # largest weight of one query
     nn: float | None
     ss: float | None
     ns: float | None
-
-
-class Total(NamedTuple):
-    """The sums of one metric in one group."""
-
-    metric: str
-    group: tuple[Any, ...]
-    is_binary: bool
-    sums: Sums
 
 
 class Detail(NamedTuple):
@@ -61,24 +50,14 @@ DETAILS: dict[str, Any] = {
     "highest": pl.Float64,
     "interval": pl.String,
 }
-"""What stands beside each metric, as columns `<metric>_<detail>`, and its type."""
+"""What stands beside each metric, as columns `<metric>_<detail>`, and its type; as in `Detail`."""
 
 
-def summarise(
-    totals: Iterable[Total], ranges: Mapping[str, tuple[float, float]]
-) -> dict[tuple[str, tuple[Any, ...]], Detail]:
-    """The mean of each metric and group with its bounds and interval.
+def detail(sums: Sums, *, is_binary: bool, bounds: tuple[float, float] = (0.0, 1.0)) -> Detail:
+    """The mean with its bounds and interval.
 
-    `ranges` gives the lowest and highest possible value of metrics that are not proportions.
+    `bounds` are the lowest and highest possible value, for metrics that are not proportions.
     """
-    return {
-        (total.metric, total.group): _detail(total, ranges.get(total.metric, (0.0, 1.0)))
-        for total in totals
-    }
-
-
-def _detail(total: Total, bounds: tuple[float, float]) -> Detail:
-    sums = total.sums
     if not sums.planned:
         return Detail()
     lowest, highest = (sums.lowest or 0) / sums.planned, (sums.highest or 0) / sums.planned
@@ -86,23 +65,22 @@ def _detail(total: Total, bounds: tuple[float, float]) -> Detail:
     if not sums.n:
         return Detail(None, n, planned, None, None, lowest, highest, None)
     value = (sums.total or 0.0) / sums.n
-    low, high, kind = _interval(total, value, bounds)
+    low, high, kind = _interval(sums, value, is_binary, bounds)
     return Detail(value, n, planned, low, high, lowest, highest, kind)
 
 
 def _interval(
-    total: Total, value: float, bounds: tuple[float, float]
+    sums: Sums, value: float, is_binary: bool, bounds: tuple[float, float]
 ) -> tuple[float | None, float | None, str | None]:
-    sums = total.sums
     assert sums.n is not None
-    if total.is_binary and sums.most == 1:
+    if is_binary and sums.nn == sums.n:  # one response per query, as weights are whole numbers
         return (*wilson(round(sums.total or 0), round(sums.n)), "Wilson")
     if sums.queries < 2:
         return None, None, "none: one query"
     error = clustered_error(sums)
     if not error:
         is_extreme = bounds == (0.0, 1.0) and min(value, 1 - value) < 1e-12
-        if total.is_binary or is_extreme:
+        if is_binary or is_extreme:
             # No spread between queries says little about the next one: count each query once.
             return (*wilson(value * sums.queries, sums.queries), "Wilson over queries")
         return None, None, "none: all queries alike"

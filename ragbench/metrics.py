@@ -1,13 +1,14 @@
 """Scores with their n, their ledger, their bounds and an interval.
 
-The definitions are in `views.sql`, as counts per response; this module sums, divides and puts an
-interval around the result. Metrics and their names: EnterpriseRAG (arXiv 2608.11584), Section 4.2;
+The definitions are in `scores.sql`, per response; this module sums, divides and puts an interval
+around the result. Metrics and their names: EnterpriseRAG (arXiv 2608.11584), Section 4.2;
 choices the paper leaves open are in `docs/metrics.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import duckdb
@@ -15,23 +16,12 @@ import polars as pl
 
 from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
-from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, grouping, scope
-from ragbench.store import refresh
+from ragbench.slices import COLUMN_TYPES, CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, grouping, scope
+from ragbench.store import at_once, refresh, remembered
+from ragbench.sums import Metric, Source, key_of, read, statements
 
 Where = Mapping[str, Any] | None
 By = str | Sequence[str] | None
-
-
-class Metric(NamedTuple):
-    """How a number is averaged over rows: SQL for what each row gives."""
-
-    name: str
-    value: str  # null: not judged in full
-    lowest: str  # null: does not apply to the row
-    highest: str
-    is_binary: bool = False
-    weight: str = "1"
-    like: str = ""  # has a value wherever this has one; metrics that are alike share their n
 
 
 def _column(name: str, *, is_binary: bool = False, weight: str = "1", like: str = "") -> Metric:
@@ -96,24 +86,50 @@ def scores(
     criteria = criteria_of(cursor)
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
     _refuse_taken(chosen, criteria)
-    select = _select(names, RESPONSE_COLUMNS)
-    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in select + condition else ""
-    source = f"FROM adherence_summary AS s {models} WHERE {condition}"
-    ledger = cursor.sql(
-        f"SELECT {select} s.panel AS _panel, s.origin, count(*) AS planned, "
-        "count(*) FILTER (WHERE s.is_answered) AS answered, "
-        "count(*) FILTER (WHERE s.is_judged) AS judged, "
-        "count(*) FILTER (WHERE s.has_error) AS errors, "
-        f"count(*) FILTER (WHERE s.judged < s.planned) AS _open {source} GROUP BY ALL",
-        params=values,
-    ).pl()
+    columns = [RESPONSE_COLUMNS[name] for name in names]
+    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in f"{columns}{condition}" else ""
+    key = key_of(columns)
+    own = [name for name in chosen if name in criteria]
     about_constraints = [metric for metric in METRICS if metric.name in chosen]
-    is_whole = not ledger["_open"].sum()
-    totals = _totals(cursor, source, about_constraints, select, values, is_whole=is_whole)
-    source = f"FROM criterion_summary AS s {models} WHERE {condition}"
-    totals += _criterion_totals(cursor, source, chosen, criteria, select, values)
-    details = intervals.summarise(totals, {name: c.range for name, c in criteria.items()})
-    return _widen(ledger.drop("_open"), details, names, chosen)
+
+    rows = f"FROM adherence_summary AS s {models} WHERE {condition}"
+    queries = [
+        f"SELECT {key}, s.panel, s.origin, count(*), count(*) FILTER (WHERE s.is_answered), "
+        "count(*) FILTER (WHERE s.is_judged), count(*) FILTER (WHERE s.has_error), "
+        f"{', '.join([*columns, 'NULL'])} {rows} GROUP BY ALL"
+    ]
+    if about_constraints:
+        source = Source(rows, [key], "s.judged < s.planned")
+        queries += statements(source, about_constraints)
+    if own:
+        rows = f"FROM criterion_summary AS s {models} WHERE {condition}"
+        source = Source(rows, [_METRIC_KEY, key], "s.value IS NULL")
+        queries += statements(source, [_CRITERION])
+    ledger, *found = at_once(con, *(partial(_fetch, sql=sql, values=values) for sql in queries))
+    details: dict[tuple[str, int], intervals.Detail] = {}
+    if about_constraints:
+        for group, sums in read(about_constraints, found[0], found[1]).items():
+            for metric in about_constraints:
+                details[metric.name, group[0]] = intervals.detail(
+                    sums[metric.name], is_binary=metric.is_binary
+                )
+    if own:
+        names_of = {criteria[name].key: name for name in own}
+        for group, sums in read([_CRITERION], found[-2], found[-1], width=2).items():
+            if name := names_of.get(group[0]):
+                criterion = criteria[name]
+                details[name, group[1]] = intervals.detail(
+                    sums["value"], is_binary=criterion.is_binary, bounds=criterion.range
+                )
+    return _widen(_ledger(ledger, LEDGER, names), details, names, chosen)
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    return cursor.execute(sql, values).fetchall()
+
+
+_CRITERION = Metric("value", "s.value", "s.lowest", "s.highest")
+_METRIC_KEY = "hash(s.metric)"
 
 
 def constraint_scores(
@@ -138,8 +154,15 @@ def constraint_scores(
     condition, values = scope(
         cursor, where, panel, CONSTRAINT_COLUMNS, "constraint_scores", by=names
     )
-    select = _select(names, CONSTRAINT_COLUMNS)
-    source = f"""
+    columns = [CONSTRAINT_COLUMNS[name] for name in names]
+    named = "".join(f"{sql} AS _group{i}, " for i, sql in enumerate(columns))
+    # Constraints of one group and query with the same verdict become one row with a weight.
+    cursor.execute(
+        f"""
+        CREATE TEMP TABLE _verdicts AS
+        SELECT {named} {key_of(columns)} AS _key, s.panel AS _panel, s.origin, s.query_hash,
+             j.score, j.error IS NOT NULL AS is_error,
+            j.is_triggered IS DISTINCT FROM false AS holds, count(*) AS weight
         FROM adherence_summary AS s
         JOIN panels AS p ON p.panel = s.panel
         JOIN instance_constraints AS ic ON ic.instance_id = s.instance_id
@@ -149,33 +172,47 @@ def constraint_scores(
         LEFT JOIN judgments AS j ON j.response_id = s.response_id AND j.criterion = 'adherence'
             AND j.target_id = ic.constraint_id AND j.repeat = 0 AND s.is_answered
             AND j.judge = CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
-        WHERE {condition}"""
-    ledger = cursor.sql(
-        f"SELECT {select} s.panel AS _panel, s.origin, count(*) AS planned, "
-        "count(j.score) AS judged, "
-        f"count(j.error) AS errors {source} GROUP BY ALL",
-        params=values,
-    ).pl()
-    totals = _totals(cursor, source, list(_CONSTRAINT_METRICS), select, values)
+        WHERE {condition}
+        GROUP BY ALL""",
+        values,
+    )
+    ledger = cursor.execute(
+        "SELECT _key, _panel, origin, sum(weight)::BIGINT, "
+        "coalesce(sum(weight) FILTER (WHERE score IS NOT NULL), 0)::BIGINT, "
+        "coalesce(sum(weight) FILTER (WHERE is_error), 0)::BIGINT, "
+        f"{', '.join([*(f'_group{i}' for i in range(len(names))), 'NULL'])} "
+        "FROM _verdicts GROUP BY ALL"
+    ).fetchall()
+    source = Source("FROM _verdicts AS s WHERE true", ["s._key"], "s.score IS NULL")
+    found = [cursor.execute(sql).fetchall() for sql in statements(source, _CONSTRAINT_METRICS)]
+    details = {
+        (metric.name, group[0]): intervals.detail(sums[metric.name], is_binary=True)
+        for group, sums in read(_CONSTRAINT_METRICS, found[0], found[1]).items()
+        for metric in _CONSTRAINT_METRICS
+    }
     chosen = [metric.name for metric in _CONSTRAINT_METRICS]
-    return _widen(ledger, intervals.summarise(totals, {}), names, chosen)
+    counts = ("planned", "judged", "errors")
+    return _widen(_ledger(ledger, counts, names), details, names, chosen)
 
 
-_HOLDS = "(j.score IS NULL OR j.is_triggered IS DISTINCT FROM false)"
 _CONSTRAINT_METRICS = (
     Metric(
         "adherence",
-        "(j.score = 1)::INTEGER",
-        "coalesce(j.score = 1, false)::INTEGER",
-        "coalesce(j.score = 1, true)::INTEGER",
+        value="CASE WHEN s.score IS NOT NULL THEN s.weight * (s.score = 1)::INTEGER END",
+        lowest="CASE WHEN s.score IS NULL THEN 0 END",
+        highest="s.weight",
         is_binary=True,
+        weight="s.weight",
+        like="s.score",
     ),
     Metric(
         "adherence_triggered",
-        f"CASE WHEN {_HOLDS} THEN (j.score = 1)::INTEGER END",
-        f"CASE WHEN {_HOLDS} THEN coalesce(j.score = 1, false)::INTEGER END",
-        f"CASE WHEN {_HOLDS} THEN coalesce(j.score = 1, true)::INTEGER END",
+        value="CASE WHEN s.score IS NOT NULL AND s.holds "
+        "THEN s.weight * (s.score = 1)::INTEGER END",
+        lowest="CASE WHEN s.score IS NULL THEN 0 END",
+        highest="s.weight",
         is_binary=True,
+        weight="s.weight",
     ),
 )
 
@@ -183,6 +220,7 @@ _CONSTRAINT_METRICS = (
 class _Criterion(NamedTuple):
     is_binary: bool
     range: tuple[float, float]
+    key: int  # the hash of its name
 
 
 def criteria_of(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
@@ -190,15 +228,18 @@ def criteria_of(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
 
     Yes/no are those that grade responses and nowhere in the study gave anything but 0 and 1.
     """
-    rows = cursor.execute(
-        "SELECT criterion, lowest, highest, target = 'response' AND criterion NOT IN ("
-        "SELECT metric FROM criterion_summary WHERE value NOT IN (0, 1)) "
-        "FROM criteria WHERE target = 'response' OR criterion IN ('faithfulness', 'coverage') "
-        "ORDER BY criterion"
-    ).fetchall()
+
+    def criteria() -> list[tuple[Any, ...]]:
+        return cursor.execute(
+            "SELECT criterion, lowest, highest, target = 'response' AND criterion NOT IN ("
+            "SELECT metric FROM criterion_summary WHERE value NOT IN (0, 1)), hash(criterion) "
+            "FROM criteria WHERE target = 'response' OR criterion IN ('faithfulness', 'coverage') "
+            "ORDER BY criterion"
+        ).fetchall()
+
     found = {
-        name: _Criterion(bool(is_binary) and target_range == (0.0, 1.0), target_range)
-        for name, lowest, highest, is_binary in rows
+        name: _Criterion(bool(is_binary) and target_range == (0.0, 1.0), target_range, key)
+        for name, lowest, highest, is_binary, key in remembered(cursor, criteria)
         if (target_range := (float(lowest), float(highest)))
     }
     known = [name for name in CRITERION_METRICS if name in found]
@@ -238,183 +279,53 @@ def _refuse_taken(chosen: list[str], criteria: Mapping[str, Any]) -> None:
             )
 
 
-def _select(names: list[str], allowed: Mapping[str, str]) -> str:
-    return "".join(f'{allowed[name]} AS "{name}", ' for name in names)
+def _ledger(rows: list[tuple[Any, ...]], counts: Sequence[str], names: list[str]) -> pl.DataFrame:
+    """Counts per group, with the panels and origins that they are over, sorted by group.
 
-
-def _totals(
-    cursor: duckdb.DuckDBPyConnection,
-    source: str,
-    metrics: list[Metric],
-    select: str,
-    values: list[Any],
-    *,
-    is_whole: bool = False,
-) -> list[intervals.Total]:
-    """Sums per group and metric: all that a mean, its bounds and a clustered interval need.
-
-    `is_whole`: it is known that nothing is missing, so that nothing needs to be looked for.
+    From rows of a key, a panel, an origin, the counts, and the values of the group. Columns:
+    `names`, `panel`, `origin`, `counts`, `_key`.
     """
-    if not metrics:
-        return []
-    keys = [part.split(" AS ")[-1] for part in select.split(", ") if part]
-    judged = _judged_totals(cursor, source, metrics, select, keys, values)
-    missing: dict[tuple[Any, ...], dict[str, tuple[Any, ...]]] = {}
-    if not is_whole:
-        missing = _missing_totals(cursor, source, metrics, select, len(keys), values)
-    none = (0, 0.0, 0.0)
-    return [
-        intervals.Total(
-            m.name,
-            group,
-            m.is_binary,
-            _together(judged.get(group, {}).get(m.name), missing.get(group, {}).get(m.name, none)),
-        )
-        for group in dict.fromkeys([*judged, *missing])
-        for m in metrics
-    ]
-
-
-def _criterion_totals(
-    cursor: duckdb.DuckDBPyConnection,
-    source: str,
-    chosen: list[str],
-    criteria: Mapping[str, _Criterion],
-    select: str,
-    values: list[Any],
-) -> list[intervals.Total]:
-    """The same for criteria, all at once: the metric is one more column to group by."""
-    if not any(name in criteria for name in chosen):
-        return []
-    metric = Metric("value", "s.value", "s.lowest", "s.highest")
-    totals = _totals(cursor, source, [metric], f"s.metric AS _metric, {select}", values)
-    return [
-        intervals.Total(name, total.group[1:], criteria[name].is_binary, total.sums)
-        for total in totals
-        if (name := total.group[0]) in criteria and name in chosen
-    ]
-
-
-_NOTHING = (0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
-
-
-def _together(
-    judged: tuple[Any, ...] | None, missing: tuple[float, float, float]
-) -> intervals.Sums:
-    n, total, queries, most, nn, ss, ns = (x or 0 for x in judged or _NOTHING)
-    planned, lowest, highest = (x or 0 for x in missing)
-    return intervals.Sums(
-        n, total, n + planned, total + lowest, total + highest, queries, most, nn, ss, ns
+    merging: dict[int, tuple[tuple[Any, ...], set[str], set[str], list[int]]] = {}
+    for key, panel, origin, *rest in rows:
+        group = tuple(rest[len(counts) : len(counts) + len(names)])
+        _, panels, origins, sums = merging.setdefault(key, (group, set(), set(), [0] * len(counts)))
+        panels.add(panel)
+        origins.add(origin or "")
+        for i in range(len(counts)):
+            sums[i] += rest[i]
+    if not names:  # one row, also when nothing matches
+        merging.setdefault(0, ((), set(), set(), [0] * len(counts)))
+    schema = {name: COLUMN_TYPES.get(name, pl.String) for name in names}
+    schema |= {"_panel": pl.String, "origin": pl.String}
+    schema |= dict.fromkeys(counts, pl.Int64) | {"_key": pl.UInt64}
+    frame = pl.DataFrame(
+        [
+            (*group, "; ".join(sorted(panels)), merged(", ".join(origins)), *sums, key)
+            for key, (group, panels, origins, sums) in merging.items()
+        ],
+        schema,
+        orient="row",
     )
-
-
-def _judged_totals(
-    cursor: duckdb.DuckDBPyConnection,
-    source: str,
-    metrics: list[Metric],
-    select: str,
-    keys: list[str],
-    values: list[Any],
-) -> dict[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
-    """Per group and metric: n, total, queries, most, nn, ss, ns, from sums per query.
-
-    Summing doubles is what DuckDB does fastest, and metrics that are alike share their n: at ten
-    million verdicts this is where the time of `scores` goes.
-    """
-    shared = {(m.weight, m.like or m.value): "" for m in metrics}
-    inner, outer = [], []
-    for i, (weight, value) in enumerate(shared):
-        shared[weight, value] = f"n{i}"
-        counted = f"CASE WHEN {value} IS NOT NULL THEN {weight} END"
-        inner.append(
-            f"count({value})::DOUBLE AS n{i}"
-            if weight == "1"
-            else f"coalesce(sum(({counted})::DOUBLE), 0) AS n{i}"
-        )
-        outer.append(f"sum(n{i}), count(*) FILTER (WHERE n{i} > 0), max(n{i}), sum(n{i} * n{i})")
-    for i, m in enumerate(metrics):
-        n = shared[m.weight, m.like or m.value]
-        inner.append(f"sum(({m.value})::DOUBLE) AS s{i}")
-        outer.append(f"sum(s{i}), sum(s{i} * s{i}), sum(s{i} * {n})")
-    rows = cursor.execute(
-        f"SELECT {''.join(f'{key}, ' for key in keys)} {', '.join(outer)} FROM ("
-        f"SELECT {select} s.query_hash, {', '.join(inner)} {source} GROUP BY ALL"
-        ") GROUP BY ALL",
-        values,
-    ).fetchall()
-    found = {}
-    for row in rows:
-        group, sums = row[: len(keys)], iter(row[len(keys) :])
-        counts = {n: [next(sums) for _ in range(4)] for n in shared.values()}
-        found[group] = {
-            m.name: (n, next(sums), queries, most, nn, next(sums), next(sums))
-            for m in metrics
-            for n, queries, most, nn in [counts[shared[m.weight, m.like or m.value]]]
-        }
-    return found
-
-
-def _missing_totals(
-    cursor: duckdb.DuckDBPyConnection,
-    source: str,
-    metrics: list[Metric],
-    select: str,
-    width: int,
-    values: list[Any],
-) -> dict[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
-    """Per group and metric, over the rows not judged in full: planned, lowest, highest."""
-    columns, any_of = [], []
-    for m in metrics:
-        is_missing = f"{m.value} IS NULL AND {m.lowest} IS NOT NULL"
-        any_of.append(f"({is_missing})")
-        columns.append(
-            f"sum({m.weight}) FILTER (WHERE {is_missing}), "
-            f"sum({m.lowest}) FILTER (WHERE {is_missing}), "
-            f"sum({m.highest}) FILTER (WHERE {is_missing})"
-        )
-    rows = cursor.execute(
-        f"SELECT {select} {', '.join(columns)} {source} AND ({' OR '.join(any_of)}) GROUP BY ALL",
-        values,
-    ).fetchall()
-    return {
-        row[:width]: {
-            m.name: tuple(float(x or 0) for x in row[width + 3 * i : width + 3 * i + 3])
-            for i, m in enumerate(metrics)
-        }
-        for row in rows
-    }
+    if "panel" in names:
+        frame = frame.drop("_panel")
+    frame = frame.rename({"_panel": "panel"}, strict=False)
+    return frame.sort(names, nulls_last=True) if names else frame
 
 
 def _widen(
     ledger: pl.DataFrame,
-    details: dict[tuple[str, tuple[Any, ...]], intervals.Detail],
+    details: Mapping[tuple[str, int], intervals.Detail],
     names: list[str],
     chosen: list[str],
 ) -> pl.DataFrame:
-    """The ledger with the metrics and then their details beside it, sorted by group."""
-    ledger = _who_and_how_many(ledger, names)
-    groups = ledger.select(names).rows() if names else [()] * ledger.height
+    """The ledger with the metrics and then their details beside it."""
     none = intervals.Detail()
-    found = {name: [details.get((name, group), none) for group in groups] for name in chosen}
-    columns = [pl.Series(name, [d.value for d in found[name]], pl.Float64) for name in chosen]
-    for name in chosen:
-        for detail, dtype in intervals.DETAILS.items():
-            series = [getattr(d, detail) for d in found[name]]
-            columns.append(pl.Series(f"{name}_{detail}", series, dtype))
-    return ledger.with_columns(columns)
-
-
-def _who_and_how_many(rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    """Counts per group, with the panels and origins that they are over, sorted by group."""
-    sums = [
-        pl.col("_panel").unique().sort().str.join("; ").alias("panel"),
-        pl.col("origin").unique().sort().str.join(", ").map_elements(merged, pl.String),
-        pl.exclude(*names, "_panel", "origin").sum(),
-    ]
-    if not names:
-        return rows.select(sums)
-    kept = sums if "panel" not in names else sums[1:]
-    return rows.group_by(names).agg(kept).sort(names, nulls_last=True)
+    found = [[details.get((name, key), none) for name in chosen] for key in ledger["_key"]]
+    values = [(*(d.value for d in row), *(x for d in row for x in d[1:])) for row in found]
+    schema = dict.fromkeys(chosen, pl.Float64) | {
+        f"{name}_{end}": kind for name in chosen for end, kind in intervals.DETAILS.items()
+    }
+    return ledger.drop("_key").hstack(pl.DataFrame(values, schema, orient="row"))
 
 
 def merged(origins: str) -> str:

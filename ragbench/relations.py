@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
@@ -91,8 +92,14 @@ class Column(NamedTuple):
 
 @cache
 def read_sql(name: str) -> str:
-    """The text of `schema.sql` or `views.sql`."""
+    """The text of `schema.sql`, `views.sql` or `scores.sql`."""
     return resources.files("ragbench").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def tables() -> list[str]:
+    """The names of all tables of a study, as `schema.sql` makes them."""
+    return re.findall(r"^CREATE TABLE (\w+)", read_sql("schema.sql"), re.MULTILINE)
 
 
 @cache

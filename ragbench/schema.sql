@@ -232,7 +232,7 @@ CREATE TABLE edges (
 );
 
 -- Derived, and brought up to date by every fold: what the views `response_scores` and
--- `criterion_scores` say (views.sql), kept so that slices stay fast.
+-- `criterion_scores` say (scores.sql), kept so that slices stay fast.
 CREATE TABLE adherence_summary (
     panel                 VARCHAR NOT NULL,
     response_id           VARCHAR NOT NULL,
@@ -267,7 +267,7 @@ CREATE TABLE adherence_summary (
     is_judged             BOOLEAN NOT NULL,  -- every constraint has a score (none planned: a criterion, without error)
     has_error             BOOLEAN NOT NULL,  -- lost to an error of the response or of a verdict
     query_hash            UBIGINT NOT NULL,  -- of query_id, quick to group by
-    -- The metrics, explained in views.sql: value (null unless judged in full), and the lowest and
+    -- The metrics, explained in scores.sql: value (null unless judged in full), and the lowest and
     -- highest that the missing verdicts allow (null where the metric does not apply).
     loose_ias                          DOUBLE,  -- share of the constraints satisfied
     loose_ias_lowest                   DOUBLE,

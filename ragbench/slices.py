@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
+import polars as pl
 
 from ragbench.errors import AmbiguousPanel, RagbenchError, UnknownColumn, UnknownName
+from ragbench.store import remembered
 
 RESPONSE_COLUMNS = {
     name: f"s.{name}"
@@ -36,6 +38,14 @@ CONSTRAINT_COLUMNS = RESPONSE_COLUMNS | {
     "rule": "c.rule",
 }
 """The same for single constraints."""
+
+COLUMN_TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
+    "trial": pl.Int32,
+    "params_b": pl.Float64,
+    "is_augmented": pl.Boolean,
+    "is_open": pl.Boolean,
+}
+"""The types of those that are no text."""
 
 
 def conditions(
@@ -170,9 +180,14 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
 
 def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
     """The full names of the panels that `panel` may mean (see `panel_name`), at least one."""
-    found = con.execute(
-        "SELECT panel, judge, kind, (SELECT primary_panel FROM study) FROM panels ORDER BY panel"
-    ).fetchall()
+
+    def panels() -> list[tuple[Any, ...]]:
+        return con.execute(
+            "SELECT panel, judge, kind, (SELECT primary_panel FROM study) FROM panels "
+            "ORDER BY panel"
+        ).fetchall()
+
+    found = remembered(con, panels)
     rows = [row[:3] for row in found]
     if not rows:
         raise RagbenchError(

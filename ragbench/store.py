@@ -23,9 +23,10 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import polars as pl
@@ -33,6 +34,7 @@ import polars as pl
 from ragbench import relations, rows
 from ragbench.errors import BadRow, RagbenchError, StoreError
 from ragbench.files import (
+    OldLayout,
     attach,
     copy_of,
     discard,
@@ -85,14 +87,20 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
             f"no study at {file}. Make one with `ragbench import`, ragbench.append or "
             "`make rebuild`, or check the path."
         )
-    if layout_version(file) < SCHEMA_VERSION:
-        migrate(file)
     seen = stamp(file)  # before it is opened: a file that comes in between is found by `refresh`
-    con = open_study(file, read_only=True, alias="store_0")
-    con.execute("CREATE SCHEMA _ragbench")
-    con.execute("CREATE TABLE _ragbench.attached (path VARCHAR, stamp VARCHAR, number INTEGER)")
-    con.execute("INSERT INTO _ragbench.attached VALUES (?, ?, 0)", [str(file), seen])
-    con.execute("CREATE TABLE _ragbench.retired (alias VARCHAR, since DOUBLE)")
+    try:
+        con = open_study(file, read_only=True, alias="store_0")
+    except OldLayout:
+        migrate(file)
+        seen = stamp(file)
+        con = open_study(file, read_only=True, alias="store_0")
+    con.execute(
+        "CREATE SCHEMA _ragbench;"
+        "CREATE TABLE _ragbench.attached (path VARCHAR, stamp VARCHAR, number INTEGER, "
+        "retired_at DOUBLE);"
+        "CREATE TABLE _ragbench.retired (alias VARCHAR, since DOUBLE)"
+    )
+    con.execute("INSERT INTO memory._ragbench.attached VALUES (?, ?, 0, NULL)", [str(file), seen])
     return con
 
 
@@ -106,6 +114,48 @@ def _tidy(file: Path) -> None:
             discard(copy_of(file))
 
 
+class State(NamedTuple):
+    """Which state of which study a connection reads."""
+
+    file: Path
+    stamp: str
+    number: int  # of the file among those that were attached one after the other
+    retired_at: float | None  # when the last of those was replaced that are still attached
+
+
+def state(con: duckdb.DuckDBPyConnection) -> State:
+    """Which state of which study `con` reads.
+
+    Raises:
+        StoreError: `con` was not made by `connect`, or was closed.
+    """
+    if not isinstance(con, duckdb.DuckDBPyConnection):
+        raise StoreError(
+            f"a connection is needed here, not {type(con).__name__}; make one with "
+            "con = ragbench.connect(path)."
+        )
+    try:
+        found = con.cursor().execute("FROM memory._ragbench.attached").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        raise StoreError(
+            "this connection has no study attached; make it with ragbench.connect(path)."
+        ) from None
+    except duckdb.ConnectionException:
+        raise StoreError(
+            "this connection was closed; make another with ragbench.connect(path)."
+        ) from None
+    return State(Path(found[0][0]), *found[0][1:])
+
+
+def study_path(con: duckdb.DuckDBPyConnection) -> Path:
+    """The file that `con` reads.
+
+    Raises:
+        StoreError: `con` was not made by `connect`, or was closed.
+    """
+    return state(con).file
+
+
 def refresh(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether newer rows were found and attached. All public functions call this first.
 
@@ -115,32 +165,36 @@ def refresh(con: duckdb.DuckDBPyConnection) -> bool:
     Raises:
         StoreError: the file was moved, or replaced by one that is no study.
     """
-    file = study_path(con)
-    cursor = con.cursor()
+    now = state(con)
+    file = now.file
     with _refreshing:
         fold_quietly(file, patience=pace(file))
-        _detach_retired(cursor)
+        if now.retired_at is not None and now.retired_at < time.monotonic() - _KEEP_SECONDS:
+            _detach_retired(con.cursor())
         newest = stamp(file)
-        seen, number = cursor.execute(
-            "SELECT stamp, number FROM memory._ragbench.attached"
-        ).fetchall()[0]
-        if seen == newest:
+        if now.stamp == newest:
             return False
+        now = state(con)  # another thread may have been here
+        if now.stamp == newest:
+            return True
         if layout_version(file) < SCHEMA_VERSION:
             migrate(file)
             newest = stamp(file)
         # Under another name, and the views in one transaction: no query finds itself without.
-        alias = f"store_{number + 1}"
+        cursor = con.cursor()
+        _detach_retired(cursor)
+        alias = f"store_{now.number + 1}"
         cursor.execute(f"DETACH DATABASE IF EXISTS {alias}")
         attach(cursor, file, read_only=True, alias=alias)
         cursor.execute("BEGIN")
         point_views(cursor, alias)
         cursor.execute(
-            "UPDATE memory._ragbench.attached SET stamp = ?, number = ?", [newest, number + 1]
+            "UPDATE memory._ragbench.attached SET stamp = ?, number = ?, retired_at = ?",
+            [newest, now.number + 1, retired_at := time.monotonic()],
         )
         cursor.execute(
             "INSERT INTO memory._ragbench.retired VALUES (?, ?)",
-            [f"store_{number}", time.monotonic()],
+            [f"store_{now.number}", retired_at],
         )
         cursor.execute("COMMIT")
     return True
@@ -154,30 +208,47 @@ def _detach_retired(cursor: duckdb.DuckDBPyConnection) -> None:
     for (alias,) in old:
         cursor.execute(f"DETACH DATABASE IF EXISTS {alias}")
         cursor.execute("DELETE FROM memory._ragbench.retired WHERE alias = ?", [alias])
+    cursor.execute(
+        "UPDATE memory._ragbench.attached "
+        "SET retired_at = (SELECT max(since) FROM memory._ragbench.retired)"
+    )
 
 
-def study_path(con: duckdb.DuckDBPyConnection) -> Path:
-    """The file that `con` reads.
+def remembered(con: duckdb.DuckDBPyConnection, make: Callable[[], T]) -> T:
+    """What `make()` gives, called once for each state of the study.
 
-    Raises:
-        StoreError: `con` was not made by `connect`, or was closed.
+    For what every slice asks and only new rows change; it is told apart by the name of `make`.
     """
-    if not isinstance(con, duckdb.DuckDBPyConnection):
-        raise StoreError(
-            f"a connection is needed here, not {type(con).__name__}; make one with "
-            "con = ragbench.connect(path)."
-        )
-    try:
-        found = con.cursor().execute("SELECT path FROM memory._ragbench.attached").fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException):
-        raise StoreError(
-            "this connection has no study attached; make it with ragbench.connect(path)."
-        ) from None
-    except duckdb.ConnectionException:
-        raise StoreError(
-            "this connection was closed; make another with ragbench.connect(path)."
-        ) from None
-    return Path(found[0][0])
+    now = state(con)
+    key = (now.file, now.stamp, f"{make.__module__}.{make.__qualname__}")
+    if key not in _remembered:
+        while len(_remembered) >= _REMEMBERED_AT_MOST:
+            _remembered.pop(next(iter(_remembered), key), None)
+        _remembered[key] = make()
+    found: T = _remembered[key]
+    return found
+
+
+T = TypeVar("T")
+_remembered: dict[tuple[Path, str, str], Any] = {}
+_REMEMBERED_AT_MOST = 100
+
+
+def at_once(
+    con: duckdb.DuckDBPyConnection, *calls: Callable[[duckdb.DuckDBPyConnection], Any]
+) -> list[Any]:
+    """What each call gives, all started together, each on a cursor of its own.
+
+    On a small study most of a statement's time is spent on planning it, on one core.
+    """
+    cursors = [con.cursor() for _ in calls]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        try:
+            return list(pool.map(lambda call, cursor: call(cursor), calls, cursors))
+        except BaseException:  # Ctrl-C comes here, and not into the threads
+            for cursor in cursors:
+                cursor.interrupt()
+            raise
 
 
 def append(

@@ -1,7 +1,7 @@
 """Every number of `scores`, `constraint_scores`, `paired` and `independence`, computed again.
 
 Plain Python over lists of rows, written from the definitions of the metrics and not from
-`views.sql`: verdicts are looked up one by one, and bounds are found by trying every way in which
+`scores.sql`: verdicts are looked up one by one, and bounds are found by trying every way in which
 the missing verdicts could have turned out.
 """
 

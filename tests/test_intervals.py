@@ -32,14 +32,13 @@ def sums(scores, clusters, weights=None):
     n = np.bincount(codes, weights)
     s = np.bincount(codes, weights * scores)
     return intervals.Sums(
-        *(n.sum(), s.sum(), n.sum(), s.sum(), s.sum(), len(n), n.max()),
+        *(n.sum(), s.sum(), n.sum(), s.sum(), s.sum(), len(n)),
         *((n * n).sum(), (s * s).sum(), (n * s).sum()),
     )
 
 
 def detail(scores, clusters, *, is_binary=False, limits=(0.0, 1.0), weights=None):
-    total = intervals.Total("m", (), is_binary, sums(scores, clusters, weights))
-    return intervals.summarise([total], {"m": limits})["m", ()]
+    return intervals.detail(sums(scores, clusters, weights), is_binary=is_binary, bounds=limits)
 
 
 def least_squares(scores, clusters):
@@ -197,9 +196,9 @@ def test_a_range_of_ones_own_is_kept():
 
 
 def test_nothing_judged_has_bounds_and_nothing_planned_has_nothing():
-    none = intervals.Sums(0, 0, 4, 0, 4, 0, 0, 0, 0, 0)
-    found = intervals.summarise([intervals.Total("m", (), True, none)], {})["m", ()]
+    none = intervals.Sums(0, 0, 4, 0, 4, 0, 0, 0, 0)
+    found = intervals.detail(none, is_binary=True)
     assert found == (None, 0, 4, None, None, 0, 1, None)
-    empty = intervals.Sums(None, None, None, None, None, 0, None, None, None, None)
-    found = intervals.summarise([intervals.Total("m", (), True, empty)], {})["m", ()]
+    empty = intervals.Sums(None, None, None, None, None, 0, None, None, None)
+    found = intervals.detail(empty, is_binary=True)
     assert found == intervals.Detail()

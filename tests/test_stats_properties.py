@@ -480,7 +480,6 @@ def test_the_closed_form_behind_scores_is_the_library_s_interval(
         lowest=None,
         highest=None,
         queries=len(n),
-        most=max(n),
         nn=sum(k * k for k in n),
         ss=sum(k * k for k in t),
         ns=sum(i * j for i, j in zip(n, t, strict=True)),

@@ -236,7 +236,7 @@ def test_scores_in_four_threads_on_one_connection_while_rows_come_in(path):
             while not is_over.is_set():
                 table = ragbench.scores(own if number % 2 else con, by=(), metrics=["strict_ias"])
                 counts[number].append(table["judged"].sum())
-                own.execute("SELECT count(*) FROM adherence").fetchall()
+                own.execute("SELECT count(*) FROM response_scores").fetchall()
         except BaseException as error:
             failures.append(error)
 
