@@ -1,9 +1,15 @@
-"""How notebooks show the texts of frames: as they are written."""
+"""What notebooks show: texts as they are written, and what a study lacks in one line."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+    from great_tables import GT
+
+    from ragbench.paper import Artifact
 
 # MathJax 3 and 2: JupyterLab has the one, older pages have the other.
 _NO_FORMULAS = '<div class="mathjax_ignore tex2jax_ignore">'
@@ -26,3 +32,51 @@ def show_texts_as_written() -> None:
 
 def _html(frame: Any) -> str:
     return f"{_NO_FORMULAS}{frame._repr_html_()}</div>"
+
+
+def rebuilt(artifact: str, con: duckdb.DuckDBPyConnection, **choices: Any) -> Artifact:
+    """`paper.rebuild`; where the study lacks what the artifact is about, the reason is printed.
+
+    What comes back then has an empty frame (no rows, no columns) and no figure, so that a notebook
+    goes on: `if len(made.frame):` guards what needs rows, and `paper.against_paper` says of each
+    printed cell that it cannot be rebuilt.
+
+    Raises:
+        UnknownName: no such artifact.
+        StoreError: the study cannot be read.
+
+    Example:
+        >>> figure2 = rebuilt("figure2", con)  # doctest: +SKIP
+    """
+    import polars as pl
+
+    from ragbench import paper
+    from ragbench.errors import RagbenchError, StoreError
+
+    if artifact not in paper.ARTIFACTS:
+        return paper.rebuild(artifact, con)  # says which there are
+    try:
+        return paper.rebuild(artifact, con, **choices)
+    except StoreError:
+        raise
+    except RagbenchError as lacking:
+        title = paper.ARTIFACTS[artifact].title
+        print(f"Not made from this study: {title}. {lacking}")
+        return paper.Artifact(artifact, title, pl.DataFrame())
+
+
+def table(made: Artifact, **choices: Any) -> GT | None:
+    """The table of an artifact as the paper arranges it (best values marked), None without rows.
+
+    Columns, percent and marks are those of `paper.ARTIFACTS` unless `choices` (of `tables.html`)
+    say otherwise.
+    """
+    from ragbench import paper, tables
+
+    if not made.frame.height:
+        return None
+    arranged = {
+        choice: [column for column in columns if column in made.frame.columns]
+        for choice, columns in paper.ARTIFACTS[made.name].table.items()
+    }
+    return tables.html(made.frame, **{"title": made.title, **arranged, **choices})

@@ -207,7 +207,7 @@ def against_paper(artifact: str, frame: pl.DataFrame) -> pl.DataFrame:
         printed, made = _judges(), _by_judge(frame)
     elif artifact in FIGURES:
         claims, cells = FIGURES[artifact]
-        printed, made = claims(), cells(frame)
+        printed, made = claims(), cells(frame) if frame.height else ()
     theirs = {(found["row"], found["column"]): found["printed"] for found in printed}
     ours = {(found["row"], found["column"]): found for found in made}
     rows = [
