@@ -28,6 +28,7 @@ _FUNCTIONS = {
     "load": "importers",
     "export": "exports",
     "load_folder": "exports",
+    "pack": "packs",
     "judge": "judging.judge",
     "scores": "metrics",
     "constraint_scores": "metrics",

@@ -14,7 +14,7 @@ from ragbench.errors import RagbenchError, UnknownName
 from ragbench.faults import faults
 from ragbench.metrics import By, Where
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, panel_name
-from ragbench.store import refresh
+from ragbench.store import refresh, remembered
 from ragbench.taxonomy import CONTEXT_CRITERIA
 
 _FROM_PLANNED = "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model"
@@ -273,17 +273,21 @@ def content_hash(con: duckdb.DuckDBPyConnection) -> str:
     """
     refresh(con)
     cursor = con.cursor()
-    digest = hashlib.sha256()
-    for relation in relations.KEYS:
-        names = [name for name in relations.columns(relation) if name not in _PASSING]
-        listed = ", ".join(f'"{name}"' for name in names)
-        # A sum of row hashes does not depend on the order of rows, nor on that of threads.
-        row = cursor.execute(
-            f"SELECT count(*), sum(md5_number_lower(to_json(t)::VARCHAR)::HUGEINT) "
-            f"FROM (SELECT DISTINCT {listed} FROM {relation}) AS t"
-        ).fetchall()[0]
-        digest.update(f"{relation} {row[0]} {row[1]}\n".encode())
-    return digest.hexdigest()
+
+    def content() -> str:
+        digest = hashlib.sha256()
+        for relation in relations.KEYS:
+            names = [name for name in relations.columns(relation) if name not in _PASSING]
+            listed = ", ".join(f'"{name}"' for name in names)
+            # A sum of row hashes does not depend on the order of rows, nor on that of threads.
+            row = cursor.execute(
+                f"SELECT count(*), sum(md5_number_lower(to_json(t)::VARCHAR)::HUGEINT) "
+                f"FROM (SELECT DISTINCT {listed} FROM {relation}) AS t"
+            ).fetchall()[0]
+            digest.update(f"{relation} {row[0]} {row[1]}\n".encode())
+        return digest.hexdigest()
+
+    return remembered(con, content)
 
 
 def _numbered(condition: str, count: int) -> str:

@@ -152,7 +152,9 @@ def export(
 @app.command()
 def rebuild(
     artifact: Annotated[str, typer.Argument(help="An artifact, or all, or study.")] = "all",
-    study: Annotated[Path | None, typer.Option(help="Your study; else the shipped one.")] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="Your study, or a pack; else the shipped ones.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for pictures and numbers.")] = Path(
         "figures/out"
     ),
@@ -162,17 +164,51 @@ def rebuild(
 
     ragbench rebuild gap --study my.duckdb --formats html,svg
     """
-    from ragbench import paper
+    from ragbench import paper, shipped
+    from ragbench.packs import opened
 
-    file = study or paper.shipped()
     if artifact == "study":
-        print(file)
+        print(*(paper.shipped(name) for name in shipped.STUDIES), sep="\n")
         return
     names = () if artifact == "all" else _names(artifact)
-    report = paper.rebuild_all(file, out / file.stem, names, formats=_names(formats))
+    # Recorded rows first; what is named is made from them alone.
+    ours = shipped.STUDIES if not names else shipped.STUDIES[:1]
+    files = [opened(study)] if study else [paper.shipped(name) for name in ours]
+    reports = []
+    for file in files:
+        to = out / (study.stem if study else file.stem)
+        reports.append(paper.rebuild_all(file, to, names, formats=_names(formats)))
+    report = pl.concat(reports)
     _show(report, False)
     # Of all artifacts, some need what a study does not have; one that was named must be made.
     _exit(3 if names and report["status"].str.starts_with("not").any() else 0)
+
+
+@app.command()
+def pack(
+    study: Study,
+    target: Annotated[Path, typer.Argument(help="A new folder, or a new file that ends in .zip.")],
+    without: Annotated[
+        str, typer.Option(help="Texts to leave out: documents, responses, evidence.")
+    ] = "",
+    licence: Annotated[
+        list[str] | None, typer.Option(help="source=terms, for documents; again for more.")
+    ] = None,
+    formats: Annotated[str, typer.Option(help="html, svg, pdf, png; comma between.")] = "html",
+) -> None:
+    """What a reviewer needs: rows, definitions, prompts, versions, tables, figures, data card.
+
+    ragbench pack my.duckdb my-study.zip --without documents
+    """
+    from ragbench.packs import pack as write
+
+    terms = dict(option.split("=", 1) for option in licence or () if "=" in option)
+    if len(terms) < len(licence or ()):
+        raise RagbenchError("--licence is source=terms, such as --licence 'handbook=CC BY 4.0'.")
+    _show(
+        write(study, target, without=_names(without), licences=terms, formats=_names(formats)),
+        False,
+    )
 
 
 @app.command()
@@ -195,7 +231,7 @@ def sample(
     _show(report.filter(pl.col("status") != "by construction").drop("decimals"), csv)
 
 
-COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild", "sample")
+COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild", "pack", "sample")
 
 
 def _names(text: str) -> list[str]:

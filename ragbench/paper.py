@@ -22,6 +22,7 @@ from ragbench.comparisons import independence
 from ragbench.errors import RagbenchError, StoreError, UnknownName
 from ragbench.metrics import constraint_scores, scores
 from ragbench.printed import against_paper, paper_name, published
+from ragbench.shipped import shipped
 from ragbench.store import connect, refresh
 
 if TYPE_CHECKING:
@@ -224,22 +225,34 @@ def rebuild_all(
             raise UnknownName("format", ending, output.FORMATS, place="figures")
     con = connect(path)
     study = content_hash(con)
-    rows = []
-    for name in names or ARTIFACTS:
+    report = Path(out) / "rebuilt.csv"
+    rows = {row["artifact"]: row for row in _last(report)}
+    chosen = list(names or ARTIFACTS)
+    for name in chosen:
         began, stem = time.perf_counter(), Path(out) / name
-        row: dict[str, Any] = {"artifact": name, "path": f"{stem}.html"}
         wanted = formats if ARTIFACTS[name].draw else _TABLE_FORMATS
-        if _is_current(stem, study, wanted):
-            row["status"] = "unchanged"
+        if name in rows and _is_current(stem, study, wanted):
+            rows[name] |= {"status": "unchanged"}
         else:
+            rows[name] = {"artifact": name, "path": f"{stem}.html"}
             try:
-                row |= _made(name, con, stem, formats)
+                rows[name] |= _made(name, con, stem, formats)
             except StoreError:
                 raise
             except RagbenchError as error:
-                row["status"] = f"not made: {error}"
-        rows.append(row | {"seconds": round(time.perf_counter() - began, 2)})
-    return pl.DataFrame(rows, schema=_REPORT)
+                rows[name]["status"] = f"not made: {error}"
+        rows[name]["seconds"] = round(time.perf_counter() - began, 2)
+    all_of_it = pl.DataFrame([rows[name] for name in ARTIFACTS if name in rows], schema=_REPORT)
+    output.write(report, output.to_csv(all_of_it))
+    return all_of_it.filter(pl.col("artifact").is_in(chosen))
+
+
+def _last(report: Path) -> list[dict[str, Any]]:
+    """The rows of the last report; none when there is no readable one."""
+    try:
+        return output.read_csv(report).select(_REPORT).cast(_REPORT).to_dicts()  # type: ignore[arg-type]
+    except (OSError, pl.exceptions.PolarsError):
+        return []
 
 
 _TABLE_FORMATS = ("html", "tex", "md")
@@ -289,28 +302,3 @@ def _is_current(stem: Path, study: str, formats: Sequence[str]) -> bool:
     is_same = about.get("study_hash") == study and about.get("ragbench") == __version__
     wanted = {"html", "csv", *formats}
     return is_same and all(Path(f"{stem}.{ending}").exists() for ending in wanted)
-
-
-def shipped(name: str = "recorded") -> Path:
-    """The study file of a shipped study, made from its Parquet files when absent or older.
-
-    The files are in `data/<name>/` of the project; the study stands beside that folder.
-
-    Raises:
-        StoreError: the project's data is not there (ragbench was installed without its checkout).
-    """
-    from ragbench.exports import load_folder
-
-    folder = Path(__file__).resolve().parent.parent / "data" / name
-    parts = sorted(folder.glob("*.parquet"))
-    if not parts:
-        raise StoreError(
-            f"the shipped study {name!r} is not at {folder}. It comes with a checkout of the "
-            "project; with your own study give its path instead."
-        )
-    file = folder.with_suffix(".duckdb")
-    newest = max(part.stat().st_mtime for part in parts)
-    if not file.exists() or file.stat().st_mtime < newest:
-        file.unlink(missing_ok=True)
-        load_folder(file, folder)
-    return file

@@ -1,0 +1,145 @@
+"""A pack holds all that a reviewer needs, and gives the same study and numbers again."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ragbench as rb
+from ragbench import cli, packs, relations
+from ragbench.errors import ExportFailed, RagbenchError, UnknownName
+
+
+@pytest.fixture(scope="module")
+def study() -> Path:
+    return rb.paper.shipped()
+
+
+@pytest.fixture(scope="module")
+def packed(study, tmp_path_factory) -> Path:
+    target = tmp_path_factory.mktemp("packs") / "whole"
+    rb.pack(study, target)
+    return target
+
+
+def test_the_rows_of_a_pack_are_the_study(study, packed):
+    again = packs.opened(packed)
+    assert rb.checks.content_hash(rb.connect(again)) == rb.checks.content_hash(rb.connect(study))
+    assert packs.opened(packed) == again, "the second time the study is there already"
+    assert packs.opened(study) == study, "a study is opened as it is"
+
+
+def test_a_pack_has_definitions_prompts_versions_artifacts_and_a_card(packed):
+    for name in ("schema.sql", "views.sql", "scores.sql"):
+        assert (packed / "definitions" / name).read_text("utf-8") == relations.read_sql(name)
+    versions = dict(
+        line.split("==") for line in (packed / "requirements.txt").read_text().splitlines()
+    )
+    assert versions["ragbench"] == rb.__version__
+    assert versions["polars"] == pl.__version__
+    assert {"duckdb", "plotly", "numpy"} <= versions.keys()
+    card = (packed / "README.md").read_text("utf-8")
+    assert "recorded" in card
+    assert "CC0-1.0" in card
+    assert "| local/smollm2-135m-instruct |" in card
+    made = rb.output.read_csv(packed / "artifacts" / "rebuilt.csv")
+    for row in made.filter(pl.col("status") == "made").iter_rows(named=True):
+        assert (packed / "artifacts" / row["path"]).stat().st_size > 0
+    assert str(Path.home()) not in card + made.write_csv()
+
+
+def test_the_sums_are_those_of_the_files(packed):
+    lines = (packed / "SHA256SUMS").read_text().splitlines()
+    listed = dict(reversed(line.split("  ", 1)) for line in lines)
+    assert len(listed) == len(lines) > 20
+    for name, digest in listed.items():
+        assert hashlib.sha256((packed / name).read_bytes()).hexdigest() == digest
+    left = {
+        path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()
+    } - listed.keys()
+    assert {name for name in left if not name.startswith("study.duckdb")} == {"SHA256SUMS"}
+
+
+def test_without_documents_no_text_of_one_is_in_any_file_and_every_score_stays(study, tmp_path):
+    archive = tmp_path / "small.zip"
+    report = rb.pack(
+        study, archive, without=["documents"], licences={"Baking column": "CC BY-SA 4.0"}
+    )
+    con = rb.connect(study)
+    texts = [row[0] for row in con.sql("SELECT text FROM documents").fetchall()]
+    with zipfile.ZipFile(archive) as there:
+        names = [name.split("/", 1)[1] for name in there.namelist() if not name.endswith("/")]
+        assert set(report["file"]) | {"SHA256SUMS"} == set(names)
+        plain = b"".join(
+            there.read(name) for name in there.namelist() if not name.endswith("parquet")
+        )
+        card = there.read("small/README.md").decode()
+    assert not [text for text in texts if text.encode() in plain]
+    assert "| Baking column | 1 | CC BY-SA 4.0 |" in card
+    assert "Left out of this pack: texts of documents." in card
+    again = rb.connect(packs.opened(archive))
+    assert again.sql("SELECT count(*), count(text) FROM documents").fetchall() == [(len(texts), 0)]
+    assert rb.scores(again).equals(rb.scores(con))
+
+
+def test_rebuild_works_from_a_pack(packed, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv",
+        ["ragbench", "rebuild", "table5", "--study", str(packed), "--out", str(tmp_path)],
+    )
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 0
+    assert "made" in capsys.readouterr().out
+    made = (tmp_path / packed.name / "table5.csv").read_bytes()
+    assert made == (packed / "artifacts" / "table5.csv").read_bytes()
+
+
+def test_a_changed_pack_is_refused(study, tmp_path):
+    target = tmp_path / "pack"
+    rb.pack(study, target)
+    file = target / "rows" / "judgments.parquet"
+    pl.read_parquet(file).with_columns(score=1.0).write_parquet(file)
+    with pytest.raises(RagbenchError, match=r"judgments\.parquet is not the file"):
+        packs.opened(target)
+    (target / "SHA256SUMS").unlink()
+    assert packs.opened(target).exists()
+
+
+def test_a_pack_never_overwrites_and_leaves_nothing_half_written(study, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    with pytest.raises(ExportFailed, match="exists"):
+        rb.pack(study, there)
+    with pytest.raises(UnknownName, match="document"):
+        rb.pack(study, tmp_path / "new", without=["document"])
+    with pytest.raises(RagbenchError, match="no study"):
+        rb.pack(tmp_path / "none.duckdb", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_names_in_an_archive_cannot_leave_its_folder(tmp_path):
+    archive = tmp_path / "deep" / "evil.zip"
+    archive.parent.mkdir()
+    with zipfile.ZipFile(archive, "w") as there:
+        there.writestr("evil/rows/runs.parquet", b"no parquet")
+        there.writestr("../../outside.txt", b"out")
+    with pytest.raises(RagbenchError):
+        packs.opened(archive)
+    assert not (tmp_path / "outside.txt").exists()
+    assert not (tmp_path.parent / "outside.txt").exists()
+
+
+def test_hostile_names_stay_in_their_cell_of_the_card(study, tmp_path):
+    file = tmp_path / "hostile.duckdb"
+    document = {"doc_id": "d", "title": "t", "text": "x", "source": "a|b\n# <img onerror=x>"}
+    rb.append(file, "documents", [document])
+    rb.append(file, "judges", [{"judge": "rules/1", "kind": "rule"}])  # so that there is a panel
+    rb.pack(file, tmp_path / "pack")
+    card = (tmp_path / "pack" / "README.md").read_text("utf-8")
+    assert "<img" not in card
+    assert "| a\\|b # &lt;img onerror=x&gt; | 1 | not stated |" in card
