@@ -14,9 +14,10 @@ import polars as pl
 from ragbench import render, style
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
+from ragbench.figures_effects import forest
 from ragbench.figures_planes import heatmap, scatter
 from ragbench.figures_round import radar, sunburst
-from ragbench.figures_rows import bars, forest, spread
+from ragbench.figures_rows import bars, spread
 from ragbench.layout import Row, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 

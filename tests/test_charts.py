@@ -12,8 +12,8 @@ from PIL import Image
 
 from ragbench import figures, render, simulate
 from ragbench.errors import RagbenchError, UnknownColumn
+from ragbench.figures_effects import stars
 from ragbench.figures_planes import _ink
-from ragbench.figures_rows import stars
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = ["<img src=x onerror=alert(1)>", "<b>b</b>", "</script>$\\LaTeX$", "a\u202eb%{x}"]
