@@ -12,7 +12,7 @@ from ragbench.errors import UnknownColumn
 
 SIMULATED = "simulated: not a result"
 PARTS = ("n", "planned", "low", "high", "lowest", "highest", "interval")
-_AFTER_GROUPS = {"panel", "origin", "planned", "answered", "judged", "errors", "n", "metric"}
+_AFTER_GROUPS = {"origin", "planned", "answered", "judged", "errors", "n", "metric"}
 METRICS = {
     "loose_ias": "Loose IAS",
     "strict_ias": "Strict IAS",
@@ -29,7 +29,38 @@ METRICS = {
     "adherence": "Adherence",
     "adherence_triggered": "Adherence (triggered)",
     "independent": "Strict IAS if failures were independent",
+    "loose_persona": "Loose IAS, persona",
+    "loose_output": "Loose IAS, output",
+    "loose_protocol": "Loose IAS, protocol",
+    "error_rate": "Error rate",
 }
+HEADERS = {
+    "d_z": "d (z)",
+    "icc_2k": "ICC(2,k)",
+    "icc_low": "ICC, low",
+    "icc_high": "ICC, high",
+    "mean_rho": "mean ρ",
+    "rho": "ρ",
+    "rho_p_value": "p of ρ",
+    "rho_models": "Models behind ρ",
+    "p_value": "p",
+    "p_holm": "p (Holm)",
+    "t": "t",
+    "params_b": "Parameters, billions",
+    "n_with": "n with",
+    "n_without": "n without",
+    "low_95": "Low, 95 %",
+    "high_95": "High, 95 %",
+    "verdict_standard_90": "Verdict, 90 %",
+    "synthetic_minus_natural": "Synthetic − natural",
+    "human_kappa": "κ of people",
+    "judge_kappa": "κ of judge",
+    "constraints_avg": "Constraints per query",
+    "persona_avg": "Persona per query",
+    "output_avg": "Output per query",
+    "protocol_avg": "Protocol per query",
+}
+"""What columns are called whose names do not read as words."""
 UNITS = {
     "loose_ias": "mean share of constraints",
     "loose_pooled": "share of constraints",
@@ -39,8 +70,20 @@ UNITS = {
     "coverage": "mean weighted share of claims",
     "adherence": "share of constraints",
     "adherence_triggered": "share of triggered constraints",
+    "loose_persona": "share of persona constraints",
+    "loose_output": "share of output constraints",
+    "loose_protocol": "share of protocol constraints",
+    "error_rate": "share of constraints that failed",
 }
-_OVER_CONSTRAINTS = {"loose_pooled", "adherence", "adherence_triggered"}  # what their n counts
+_OVER_CONSTRAINTS = {  # what their n counts
+    "loose_pooled",
+    "adherence",
+    "adherence_triggered",
+    "loose_persona",
+    "loose_output",
+    "loose_protocol",
+    "error_rate",
+}
 _LISTS: dict[str, Iterable[taxonomy.Entry]] = {
     "domain": taxonomy.DOMAINS,
     "context_mode": taxonomy.CONTEXT_MODES,
@@ -50,13 +93,18 @@ _LISTS: dict[str, Iterable[taxonomy.Entry]] = {
 
 
 def metric_label(metric: str) -> str:
-    """What a metric is called in figures and tables.
+    """What a metric, or any column of a table, is called.
 
-    >>> metric_label("strict_ias"), metric_label("tone_of_voice")
-    ('Strict IAS', 'Tone of voice')
+    >>> metric_label("strict_ias"), metric_label("tone_of_voice"), metric_label("n_queries")
+    ('Strict IAS', 'Tone of voice', 'n queries')
     """
     words = metric.replace("_", " ")
-    return METRICS.get(metric, words[:1].upper() + words[1:])
+    if metric.endswith("_n"):  # counts of a part, such as natural_n
+        words = f"n {words[:-2]}"
+    named = METRICS.get(metric) or HEADERS.get(metric)
+    return named or (
+        words if words.startswith("n ") or words == "n" else words[:1].upper() + words[1:]
+    )
 
 
 def unit(metric: str) -> str:
@@ -66,6 +114,28 @@ def unit(metric: str) -> str:
     ('share of responses', 'mean share of constraints')
     """
     return UNITS.get(metric, "share of responses" if is_share(metric) else "mean score")
+
+
+def axis(frame: pl.DataFrame, value: str) -> str:
+    """What `value` is a share of; with a column `metric` (`metrics.tidy`), what each of them is.
+
+    >>> axis(pl.DataFrame({"metric": ["strict_ias", "loose_pooled"]}), "value")
+    'share of responses; Loose IAS (pooled): share of constraints'
+    """
+    names = _metrics(frame, [value])
+    units: dict[str, list[str]] = {}
+    for name in names:
+        units.setdefault(unit(name), []).append(metric_label(name))
+    (first, _), *others = units.items()
+    texts = [f"{', '.join(labels)}: {what}" for what, labels in others]
+    return "; ".join([first, *texts])
+
+
+def _metrics(frame: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """The metrics that a frame holds; in the long form those that its column `metric` names."""
+    if list(metrics) != ["value"] or "metric" not in frame.columns:
+        return list(metrics)
+    return [str(name) for name in frame["metric"].drop_nulls().unique(maintain_order=True)]
 
 
 def is_share(metric: str) -> bool:
@@ -81,27 +151,38 @@ def value_label(column: str, value: object) -> str:
 
     >>> value_label("context_mode", "gap"), value_label("domain", None)
     ('Knowledge gap', '(no domain)')
+    >>> value_label("metric", "strict_ias"), value_label("is_open", False)
+    ('Strict IAS', 'not open')
     """
     if value is None:
         return f"(no {column.replace('_', ' ')})"
+    if column == "metric":
+        return metric_label(str(value))
+    if isinstance(value, bool):
+        words = column.removeprefix("is_").replace("_", " ")
+        return words if value else f"not {words}"
     known = {entry.key: entry.label for entry in _LISTS.get(column, ())}
     return known.get(str(value), str(value))
 
 
 def groups(frame: pl.DataFrame) -> list[str]:
-    """The columns a frame of scores is grouped by: those before panel, origin, ledger and numbers.
+    """The columns a frame of scores is grouped by: those before origin, ledger and numbers.
+
+    The panel is one of them when another group stands behind it; else it says who judged.
 
     >>> frame = pl.DataFrame({"model": ["a"], "domain": ["Legal"], "panel": ["rules"]})
     >>> groups(frame.with_columns(strict_ias=0.2))
     ['model', 'domain']
+    >>> groups(pl.DataFrame({"panel": ["rules"], "model": ["a"], "origin": ["measured"]}))
+    ['panel', 'model']
     """
     names: list[str] = []
     for name, kind in frame.schema.items():
-        is_number = kind.is_float() and "panel" not in frame.columns
+        is_number = kind.is_float() and ("panel" not in frame.columns or "panel" in names)
         if name in _AFTER_GROUPS or is_number:
             break
         names.append(name)
-    return names
+    return names[:-1] if names[-1:] == ["panel"] else names
 
 
 def part(frame: pl.DataFrame, metric: str, name: str) -> str | None:
@@ -205,7 +286,7 @@ def marks(
 
 
 def _row_label(column: str, key: object) -> str:
-    return metric_label(str(key)) if column == "metric" and key else value_label(column, key)
+    return value_label(column, key)
 
 
 def _numbers(frame: pl.DataFrame, column: str | None, *, whole: bool) -> list[Any]:
@@ -263,8 +344,11 @@ def _n(
         parts = {name[2:].replace("_", " "): frame[name].drop_nulls() for name in _parts(frame)}
         texts = [f"{name} {_span(list(counts))}" for name, counts in parts.items() if len(counts)]
         return [f"n{per}: {', '.join(texts)}" if texts else "n not stated"]
-    unit = "constraints" if metrics[0] in _OVER_CONSTRAINTS else "responses"
-    return [f"n = {_span(counts)} {unit}{per}"]
+    kinds = {
+        "constraints" if name in _OVER_CONSTRAINTS else "responses"
+        for name in _metrics(frame, metrics)
+    }
+    return [f"n = {_span(counts)} {' or '.join(sorted(kinds))}{per}"]
 
 
 def _parts(frame: pl.DataFrame) -> list[str]:
@@ -284,6 +368,8 @@ def _span(counts: Sequence[int]) -> str:
 def _missing(frame: pl.DataFrame, read: list[pl.DataFrame]) -> list[str]:
     """Counted for the metric that lacks most: the metrics of a figure share their responses."""
     worst = None
+    if "metric" in frame.columns:  # a row per metric: each has its own
+        read = [part for table in read for part in _per_metric(table, frame["metric"])]
     for table in read:
         known = table.drop_nulls(["n", "planned"])
         if known.height:
@@ -301,6 +387,10 @@ def _missing(frame: pl.DataFrame, read: list[pl.DataFrame]) -> list[str]:
     if worst is None:
         return []
     return [f"{worst[0]:,} of {worst[1]:,} missing" if worst[0] else "none missing"]
+
+
+def _per_metric(table: pl.DataFrame, metric: pl.Series) -> list[pl.DataFrame]:
+    return table.with_columns(_metric=metric).partition_by("_metric", maintain_order=True)
 
 
 def _intervals(read: list[pl.DataFrame]) -> list[str]:

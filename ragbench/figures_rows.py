@@ -10,7 +10,7 @@ import polars as pl
 
 from ragbench import style
 from ragbench.errors import RagbenchError
-from ragbench.facts import facts, is_proportion, marks, metric_label, unit, value_label
+from ragbench.facts import axis, facts, is_proportion, marks, metric_label, value_label
 from ragbench.figures_effects import (
     NO_ROWS,
     hover,
@@ -79,7 +79,7 @@ def bars(
         figure,
         stated,
         title=title,
-        axis=unit(value) if is_percent else metric_label(value).lower(),
+        axis=axis(frame, value) if is_percent else metric_label(value).lower(),
         span=_reach(known) if is_percent else None,
         right=(
             "percent" if is_percent else "value",
@@ -141,7 +141,7 @@ def spread(
         go.Figure([_range(means), *ticks, _means(means, percent=is_percent)]),
         [[row] for row in means],
         title=title,
-        axis=unit(value) if is_percent else metric_label(value).lower(),
+        axis=axis(frame, value) if is_percent else metric_label(value).lower(),
         span=_reach(known) if is_percent else None,
         right=(
             "mean, %" if is_percent else "mean",

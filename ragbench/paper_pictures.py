@@ -51,10 +51,7 @@ def gap(frame: pl.DataFrame, title: str) -> go.Figure:
 
 def rejection(frame: pl.DataFrame, title: str) -> go.Figure:
     """A bar per model and metric."""
-    long = _labelled(tidy(frame)).with_columns(
-        pl.col("metric").map_elements(metric_label, pl.String)
-    )
-    return picture("bars", long, title, "value", label="row", group="metric")
+    return picture("bars", _labelled(tidy(frame)), title, "value", label="row", group="metric")
 
 
 def correlation(frame: pl.DataFrame, title: str) -> go.Figure:
@@ -70,37 +67,52 @@ def correlation(frame: pl.DataFrame, title: str) -> go.Figure:
 
 
 def errors(frame: pl.DataFrame, title: str) -> go.Figure:
-    """The mean error rate of each dimension and its spread over models."""
-    return picture("spread", frame, title, "error_rate", label="dimension", over="model")
+    """The mean error rate of each dimension and its spread over models, or over settings of one."""
+    over = "model"
+    if "setting" in frame.columns:
+        over = "setting" if frame["model"].n_unique() == 1 else "run"
+        frame = frame.with_columns(run=pl.format("{} · {}", "model", "setting"))
+    return picture("spread", frame, title, "error_rate", label="dimension", over=over)
 
 
 def gains(frame: pl.DataFrame, title: str) -> go.Figure:
-    """A paired difference per comparison (named by the reasoning variant), interval and stars."""
+    """Paired differences of each pair of variants, with stars as printed and p after Holm."""
     names = [
-        f"{metric_label(row['metric'])} · {value_label('context_mode', row['context_mode'])} · "
-        f"{short(row['a'])}"
+        f"{metric_label(row['metric'])} · {value_label('context_mode', row['context_mode'])}"
         for row in frame.iter_rows(named=True)
     ]
-    named = frame.with_columns(pl.Series("row", names), model=pl.col("a"))
-    return picture("forest", named, title, "difference", label="row", p_value="p_value")
+    pairs = [f"{a} − {_own(b, a)}" for a, b in frame.select("a", "b").rows()]
+    named = frame.with_columns(pl.Series("row", names), pl.Series("pair", pairs), model=pl.col("a"))
+    choices = {"label": "row", "p_value": "p_value", "adjusted": "p_holm", "has_bars": True}
+    about = {"unit": "pairs", "note": f"{frame['lost'].sum()} pairs missing; small: p after Holm"}
+    return picture("panels", named, title, "difference", "pair", **choices, **about)
+
+
+def _own(b: str, a: str) -> str:
+    """The name of `b` without the provider that it shares with `a`."""
+    provider, slash, name = b.rpartition("/")
+    return name if slash and a.rpartition("/")[0] == provider else b
 
 
 def effects(frame: pl.DataFrame, title: str) -> go.Figure:
     """The difference that a protocol makes per model and metric; stratified by domain beside."""
-    drawn = _labelled(frame)
+    drawn = _labelled(frame.rename({"metric": "behaviour"})).with_columns(metric=frame["metric"])
     choices = {"label": "row", "p_value": "p_value", "beside": "stratified"}
-    return picture("forest", drawn, title, "difference", **choices)
+    return picture("panels", drawn, title, "difference", "metric", **choices)
 
 
 def shares(frame: pl.DataFrame, title: str) -> go.Figure:
     """Categories inside, dimensions outside."""
-    return picture("sunburst", frame, title, "count", ["category", "dimension"])
+    named = frame.rename({"count": "constraints"})
+    return picture("sunburst", named, title, "constraints", ["category", "dimension"])
 
 
 def equivalence(frame: pl.DataFrame, title: str) -> go.Figure:
-    """The difference of natural and made conflicts with its 95 % interval, per metric."""
-    choices = {"low": "low_95", "high": "high_95", "label": "row"}
-    return picture("forest", _labelled(frame), title, "difference", **choices)
+    """Natural minus made conflicts per metric, both intervals, the margin and the verdicts."""
+    counts = {"natural_n": "n_natural", "synthetic_n": "n_synthetic"}
+    drawn = _labelled(frame.drop("n").rename(counts))
+    margin = frame["margin"].drop_nulls().first()
+    return picture("equivalence", drawn, title, "difference", label="row", margin=margin)
 
 
 def profiles(frame: pl.DataFrame, title: str) -> go.Figure:

@@ -192,7 +192,11 @@ def columns_of(
         if name not in frame.columns:
             raise UnknownColumn("the frame of this table", name, frame.columns)
     shown = list(columns) if columns is not None else _shown(frame)
-    shares = set(percent) if percent is not None else {name for name in shown if is_share(name)}
+    shares = (
+        set(percent)
+        if percent is not None
+        else {name for name in shown if is_share(name) and frame[name].dtype.is_numeric()}
+    )
     marked = {name for name in shown if frame[name].dtype.is_float()} if best is True else best
     counts = {name: f"{name}_n" for name in shown if f"{name}_n" in frame.columns}
     is_one_n = len({tuple(frame[count]) for count in counts.values()}) == 1

@@ -1,8 +1,11 @@
 """What a frame of scores says about itself: labels, n, missing rows, intervals, panel, origin."""
 
+import re
+
 import polars as pl
 import pytest
 
+import ragbench as rb
 from ragbench import facts as module
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, points
@@ -89,3 +92,49 @@ def test_every_metric_of_scores_has_a_label_and_a_unit():
     assert set(names) <= set(module.METRICS)
     assert all(module.unit(name) != "mean score" for name in names)
     assert module.unit("tone") == "mean score"
+
+
+def test_a_panel_that_leads_is_a_group_and_loses_no_model():
+    frame = scores(list("mnmn")).select(pl.Series("panel", list("aabb")), pl.exclude("panel"))
+    assert groups(frame) == ["panel", "model"]
+    labels = points(frame, "strict_ias")["label"].to_list()
+    assert labels == ["a · m", "a · n", "b · m", "b · n"]
+    assert points(frame, "strict_ias")["key"].n_unique() == 4
+
+
+def test_a_row_per_metric_is_told_in_the_units_of_its_metrics():
+    frame = pl.DataFrame(
+        {
+            "model": ["a", "a"],
+            "metric": ["strict_ias", "loose_ias"],
+            "value": [0.2, 0.8],
+            "n": [20, 19],
+            "planned": [20, 20],
+            "origin": ["recorded"] * 2,
+        }
+    )
+    assert module.axis(frame, "value") == (
+        "share of responses; Loose IAS: mean share of constraints"
+    )
+    said = facts(frame, ["value"])
+    assert "n = 19–20 responses per row" in said
+    assert "1 of 20 missing" in said, "responses are counted once and not for each metric"
+
+
+def test_metrics_over_constraints_count_constraints_and_are_named():
+    for name in ("error_rate", "loose_persona", "loose_output", "loose_protocol"):
+        frame = scores().rename(lambda column, name=name: column.replace("strict_ias", name))
+        assert facts(frame, [name])[0] == "n = 20 constraints per row"
+        assert "constraints" in module.unit(name)
+
+
+def test_no_artifact_has_a_header_that_nobody_can_read():
+    from ragbench import paper, tables
+
+    con = rb.connect(paper.shipped())
+    headers = set()
+    for name in ("table1", "table2", "table4", "table5", "table6", "figure4", "figure7"):
+        frame = paper.rebuild(name, con).frame
+        headers |= {column.header for column in tables.columns_of(frame)}
+    assert not {header for header in headers if re.match(r"N |Icc|D z|.*_| avg$", header)}
+    assert {"n queries", "Constraints per query", "Conflict recognition"} <= headers
