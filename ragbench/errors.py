@@ -53,3 +53,7 @@ class UnknownColumn(UnknownName):
 
 class AmbiguousPanel(RagbenchError):
     """More than one panel of judges fits, and one number must not mix them."""
+
+
+class ModelUnavailable(RagbenchError):
+    """No call to this model can succeed: unreachable, refused key, unknown model, nothing left."""

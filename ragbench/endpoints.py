@@ -1,0 +1,324 @@
+"""From a model's name to something that can be asked: by HTTP, through litellm, or on this machine.
+
+Keys are read from environment variables, and from nowhere else. They are neither stored nor shown:
+whatever an endpoint says passes `hide` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from ragbench.errors import ModelUnavailable, RagbenchError
+from ragbench.limits import retry_after
+from ragbench.replies import Reply, Unreadable, priced, read_reply
+
+Messages = Sequence[Mapping[str, Any]]
+Send = Callable[[Messages, Mapping[str, Any]], Awaitable[Reply]]
+
+
+class Target(NamedTuple):
+    """Whom to ask and how."""
+
+    model: str  # as the study calls it
+    served: str  # as the endpoint calls it
+    base_url: str | None  # None: litellm finds it
+    key: Key
+    timeout: float
+    parameters: Mapping[str, Any]
+    prices: Mapping[str, float] | None
+    most: int | None = None  # calls at once that make sense
+
+
+class Key(str):
+    """A key that does not show itself, in a traceback with values for instance."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class Failure(Exception):
+    """A try without a reply. `kind` says what is to be done about it.
+
+    busy: come back later, perhaps after `wait` seconds · broken, timeout: try again · unreachable:
+    try again, then give all up · unusable: give all up · rejected: this request only.
+    """
+
+    def __init__(self, kind: str, text: str, wait: float | None = None) -> None:
+        super().__init__(text)
+        self.kind, self.text, self.wait = kind, text, wait
+
+
+def target(
+    model: str,
+    *,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    timeout: float = 300.0,
+    parameters: Mapping[str, Any] | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> Target:
+    """Whom `model` means. A local model is started, litellm is imported where it is needed.
+
+    Raises:
+        ModelUnavailable: the key is missing, or the model cannot be started.
+        RagbenchError: `base_url` is no address, or `prices` lack input or output.
+    """
+    if prices is not None and not {"input", "output"} <= set(prices):
+        raise RagbenchError(
+            f"prices {dict(prices)}: give US dollars per million tokens, for instance "
+            '{"input": 1, "output": 3, "cached": 0.1}.'
+        )
+    if base_url is None and model.startswith("local/"):
+        from ragbench import local
+
+        return Target(
+            model,
+            model,
+            local.serve(model),
+            Key(),
+            timeout,
+            {**local.PARAMETERS, **(parameters or {})},
+            {"input": 0.0, "output": 0.0},
+            most=1,
+        )
+    if key_env is not None and not os.environ.get(key_env):
+        raise ModelUnavailable(
+            f"{model}: the environment variable {key_env} is not set; put the key there."
+        )
+    given = dict(parameters or {})
+    if base_url is None:
+        key = Key(os.environ[key_env]) if key_env else Key()
+        return Target(model, model, None, key, timeout, given, prices)
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RagbenchError(
+            f"{base_url!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
+        )
+    key = Key(os.environ.get(key_env or "OPENAI_API_KEY", ""))
+    return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices)
+
+
+def hide(text: str) -> str:
+    """`text` without the value of any environment variable that holds a secret."""
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= 8 and value in text:
+            text = text.replace(value, "***")
+    return text
+
+
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+
+
+def shown(base_url: str) -> str:
+    """An address without what may be secret in it: user, password, query."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port else ""
+    return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+
+
+@contextlib.asynccontextmanager
+async def opened(whom: Target) -> AsyncIterator[Send]:
+    """A function that sends one request and gives the reply, or raises `Failure`."""
+    opener = _by_litellm if whom.base_url is None else _by_http
+    async with opener(whom) as send:
+        yield send
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+@contextlib.asynccontextmanager
+async def _by_http(whom: Target) -> AsyncIterator[Send]:
+    import aiohttp
+
+    assert whom.base_url is not None
+    parts = urlsplit(whom.base_url)
+    url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
+    place = shown(whom.base_url)
+    is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")  # never by way of a proxy
+    session = aiohttp.ClientSession(
+        headers={"Authorization": f"Bearer {whom.key!s}"} if whom.key else {},
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=whom.timeout, sock_connect=min(30.0, whom.timeout)),
+        trust_env=not is_near,
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+    async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
+        began = time.perf_counter()
+        try:
+            async with session.post(
+                url,
+                json={"model": whom.served, "messages": messages, **parameters},
+                allow_redirects=False,
+            ) as response:
+                text = (await response.read()).decode("utf-8", "replace")
+                status, headers = response.status, response.headers
+        except aiohttp.ConnectionTimeoutError:
+            raise Failure("unreachable", f"{place} does not accept connections") from None
+        except TimeoutError:
+            raise Failure("timeout", f"timeout: no answer within {whom.timeout:g} s") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise Failure("unusable", f"{place}: {hide(str(error))}") from None
+        except aiohttp.ClientConnectorError as error:
+            raise Failure("unreachable", f"{place} cannot be reached: {error.strerror}") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Failure("broken", f"the connection broke: {_line(str(error))}") from None
+        if whom.key:
+            text = text.replace(str(whom.key), "***")
+        reply = _read(status, headers, text, place)
+        return reply._replace(
+            seconds=round(time.perf_counter() - began, 3),
+            endpoint=f"{place}#{reply.version}" if reply.version else place,
+            cost=priced(reply, whom.prices) if whom.prices else None,
+        )
+
+    try:
+        yield send
+    finally:
+        await session.close()
+
+
+def _read(status: int, headers: Mapping[str, str], text: str, place: str) -> Reply:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    if status == 200 and not (isinstance(body, Mapping) and body.get("error")):
+        try:
+            return read_reply(body if body is not None else text)
+        except Unreadable as error:
+            raise Failure("broken", hide(_line(str(error)))) from None
+    said = hide(_message(body, text))
+    if status == 200:  # some gateways put the error of their provider into a success
+        code = body["error"].get("code") if isinstance(body["error"], Mapping) else None
+        status = code if isinstance(code, int) else 502
+    return refused(status, f"{place} says {status}: {said}", text, retry_after(headers))
+
+
+def refused(status: int, text: str, raw: str, wait: float | None) -> Reply:
+    """What a status that is not success means.
+
+    Raises:
+        Failure: always, unless a filter has stopped the request: then that is the reply.
+    """
+    if status in (400, 403) and _FILTER.search(raw):
+        return Reply(finish="filtered", error=f"filtered by the endpoint: {text}")
+    if status == 429 and not _NO_MONEY.search(raw):
+        raise Failure("busy", text, wait)
+    if status == 529 or (status == 503 and wait is not None):
+        raise Failure("busy", text, wait)
+    if status in (408, 409, 425) or status >= 500:
+        raise Failure("broken", text)
+    if status in (401, 402, 403, 404, 405, 429) or status < 400:
+        raise Failure("unusable", text + _REMEDY.get(status, ""))
+    raise Failure("rejected", text)
+
+
+_FILTER = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
+_NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
+_REMEDY = {
+    401: " Check the key in the environment variable.",
+    403: " Check what the key may be used for.",
+    404: " Check the model's name and base_url (it ends in /v1, as a rule).",
+}
+
+
+def _message(body: Any, text: str) -> str:
+    """What the body of an error says, in one line."""
+    found = body
+    for name in ("error", "message"):
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+    return _line(found if isinstance(found, str) else text)
+
+
+def _line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+# ---------------------------------------------------------------- litellm
+
+
+@contextlib.asynccontextmanager
+async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
+    # Without it the price list is fetched at import; the packaged one serves as well.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+    import openai  # whose exceptions litellm raises
+
+    litellm.suppress_debug_info = True
+    try:
+        _, provider, _, _ = litellm.get_llm_provider(whom.model)
+    except Exception:
+        raise ModelUnavailable(
+            f"{whom.model!r} names no provider that litellm knows. Write provider/model "
+            "(openai/…, anthropic/…), or give base_url= of an OpenAI-compatible endpoint."
+        ) from None
+    own = {"api_key": str(whom.key)} if whom.key else {}
+
+    async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(whom.timeout):
+                response = await litellm.acompletion(
+                    model=whom.model,
+                    messages=list(messages),
+                    max_retries=0,
+                    timeout=whom.timeout,
+                    **own,
+                    **parameters,
+                )
+        except (TimeoutError, openai.APITimeoutError):
+            raise Failure("timeout", f"timeout: no answer within {whom.timeout:g} s") from None
+        except Exception as error:
+            reply = _understood(error, provider)
+        else:
+            reply = read_reply(json.loads(hide(response.model_dump_json())))
+            reply = reply._replace(cost=_litellm_cost(response, reply, whom))
+        return reply._replace(
+            seconds=round(time.perf_counter() - began, 3),
+            endpoint=f"{provider}#{reply.version}" if reply.version else provider,
+        )
+
+    yield send
+
+
+def _understood(error: Exception, provider: str) -> Reply:
+    """What an exception of litellm means."""
+    import openai
+
+    text = f"{provider} says: {hide(_line(str(error)))}"
+    if isinstance(error, openai.APIConnectionError):
+        raise Failure("unreachable", text) from None
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        raise Failure("broken", text) from None
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    try:
+        return refused(status, text, str(error), retry_after(headers))
+    except Failure as failure:
+        raise failure from None
+
+
+def _litellm_cost(response: Any, reply: Reply, whom: Target) -> float | None:
+    import litellm
+
+    if whom.prices:
+        return priced(reply, whom.prices)
+    try:
+        return float(litellm.completion_cost(response, model=whom.model))
+    except Exception:  # no price known
+        return None
