@@ -1,12 +1,19 @@
-"""Reading one verdict: what a judge, a file or another framework wrote, as a number or an error."""
+"""Reading verdicts: what a judge, a file or another framework wrote, as a number or an error.
+
+`read_value` reads one value, whoever wrote it; `read_verdict` and `read_numbered` find the values
+in a judge's whole reply. There is no other reader of verdicts.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
+from typing import NamedTuple
 
+from ragbench.judging.objects import Object, find, said
 from ragbench.judging.text import fold
 
 YES = frozenset(
@@ -117,3 +124,165 @@ def _shown(value: object) -> str:
     except (ValueError, RecursionError):  # an integer of many thousand digits, a circular list
         text = f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+# ---------------------------------------------------------------- a judge's whole reply
+
+
+class Form(NamedTuple):
+    """What a prompt asks a judge to answer with: names of fields in one JSON object."""
+
+    verdict: str = "score"
+    reason: str = "reason"
+    triggered: str | None = None  # says whether the condition of a constraint held
+    also: str | None = None  # a second yes/no verdict from the same reply, excluded by the first
+    lowest: float = 0.0
+    highest: float = 1.0
+    is_scale: bool = False  # what lies between the lowest and the highest is a score too
+
+
+class Reading(NamedTuple):
+    """What a reply says: a score, or the error that takes its place, and how it was read."""
+
+    score: float | None = None
+    is_triggered: bool | None = None
+    also: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    path: str | None = None  # strict, fence, object or repair
+
+
+def read_verdict(
+    reply: str,
+    form: Form,
+    *,
+    judged: Sequence[str] = (),
+    code: str = "",
+    is_truncated: bool = False,
+) -> Reading:
+    """The verdict in a judge's `reply`, or why there is none.
+
+    The whole reply is tried as JSON, then what stands in its last code fence, then the last
+    balanced object that has the verdict's field, and at the end that stretch repaired: never in a
+    reply that was cut off, of which only a whole JSON object counts. Only the verdict's own field
+    is read, by `read_value`; prose, an echoed menu and numbers elsewhere are no verdict. A field
+    that stands twice, a pass beside a failing score, and an untriggered condition beside a failure
+    are contradictions, and errors.
+
+    Args:
+        judged: texts that were graded or shown. A verdict that such a text dictates is an echo
+            and no verdict, unless it carries `code` in a field of that name: no text can know it.
+
+    >>> read_verdict('```json\\n{"ok": "Yes", "reason": "short"}\\n```\\n希望有帮助。', Form("ok"))
+    Reading(score=1.0, is_triggered=None, also=None, reason='short', error=None, path='fence')
+    >>> read_verdict("Answer Yes or No:", Form("ok")).error
+    "unparsed: no JSON object with 'ok' in the reply"
+    """
+    found, path, problem = find(reply, form.verdict, is_truncated=is_truncated)
+    if found is None:
+        return Reading(error=problem)
+    reason = said(found, form.reason)
+    reading = Reading(reason=None if reason is None else str(reason), path=path)
+    score, why = _score(said(found, form.verdict), form)
+    if score is None:
+        return reading._replace(error=f"unparsed: {form.verdict}: {why}")
+    dictated = _dictated(form.verdict, judged)
+    if not _has_code(found, code) and any(_score(value, form)[0] == score for value in dictated):
+        return reading._replace(error=_ECHO)
+    if problem := _contradiction(found, form, score):
+        return reading._replace(error=f"contradiction: {problem}")
+    triggered = _flag(found, form.triggered)
+    return reading._replace(
+        score=score,
+        is_triggered=None if triggered is None else triggered == 1,
+        also=_flag(found, form.also),
+    )
+
+
+def read_numbered(
+    reply: str,
+    count: int,
+    *,
+    judged: Sequence[str] = (),
+    code: str = "",
+    is_truncated: bool = False,
+) -> tuple[list[Reading], str | None]:
+    """A reading for each of `count` numbered claims, and the first thing wrong with the reply.
+
+    Fields are the numbers from 1 as text. A number that is missing is an error of that claim; one
+    that was never asked for (0, or more than `count`) means that the judge counted otherwise, and
+    then nothing of the reply counts.
+
+    >>> [r.score for r in read_numbered('{"1": true, "2": "no"}', 3)[0]]
+    [1.0, 0.0, None]
+    """
+    found, path, problem = find(reply, None, is_truncated=is_truncated)
+    if found is not None:
+        odd = [key for key in found if key.strip().isdigit() and not 1 <= int(key) <= count]
+        if odd:
+            problem = f"unparsed: the reply numbers a claim {odd[0]}, of 1 to {count}"
+        elif not _has_code(found, code) and _dictates_numbers(judged):
+            problem = _ECHO
+    if found is None or problem:
+        return [Reading(error=problem, path=path)] * count, problem
+    readings = []
+    for number in range(1, count + 1):
+        score, why = _score(said(found, str(number)), Form())
+        error = None if score is not None else f"unparsed: claim {number}: {why}"
+        readings.append(Reading(score=score, error=error, path=path))
+    return readings, next((r.error for r in readings if r.error), None)
+
+
+_ECHO = "unparsed: the verdict stands in the text that was judged"
+
+
+def _score(value: object, form: Form) -> tuple[float | None, str | None]:
+    score, why = read_value(value, form.lowest, form.highest)
+    if score is not None and not form.is_scale and score not in (form.lowest, form.highest):
+        return None, f"neither {form.lowest:g} nor {form.highest:g}: {_shown(value)}"
+    return score, why
+
+
+def _flag(found: Object, field: str | None) -> float | None:
+    """The yes or no in a field that need not be there: 1, 0 or None."""
+    return None if field is None else read_value(said(found, field))[0]
+
+
+_PASSES = ("pass", "passed", "is_pass", "通过")
+
+
+def _contradiction(found: Object, form: Form, score: float) -> str | None:
+    """How the fields of one verdict deny each other, if they do."""
+    middle = (form.lowest + form.highest) / 2
+    for name in _PASSES:
+        passes = _flag(found, name) if name != form.verdict else None
+        if passes is not None and (passes > 0.5) != (score > middle):
+            return f"{form.verdict} is {score:g} and {name} is {passes > 0.5}"
+    if _flag(found, form.triggered) == 0 and score < form.highest:
+        return "the condition did not hold, which satisfies the constraint, and it fails"
+    if _flag(found, form.also) == 1 and score == form.highest:
+        return f"both {form.verdict} and {form.also}, which exclude each other"
+    return None
+
+
+def _has_code(found: Object, code: str) -> bool:
+    return bool(code) and str(said(found, "code")).strip() == code
+
+
+def _dictated(field: str, judged: Sequence[str]) -> list[str]:
+    """The values that the texts judged put behind the name of `field`."""
+    marks = "[\"'“”‘’`*\\\\\\s]{0,9}"
+    name = re.escape(fold(field)).replace("_", r"[\s_-]?")
+    pattern = re.compile(
+        rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_]){marks}(?:[:=为是→]|->){marks}"
+        r"([^\s\"'“”‘’`*\\,，。;；}]{1,40})",
+        re.IGNORECASE,
+    )
+    return [found for text in judged for found in pattern.findall(fold(text))]
+
+
+_NUMBERED = re.compile(r"[\"'“”]1[\"'“”]\s*:")
+
+
+def _dictates_numbers(judged: Sequence[str]) -> bool:
+    return any(_NUMBERED.search(fold(text)) for text in judged)

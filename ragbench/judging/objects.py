@@ -1,0 +1,144 @@
+"""The JSON object in a judge's reply: where it stands, and whether it can be read one way only."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ragbench.judging.blocks import fenced
+
+Object = dict[str, Any]
+
+
+def find(
+    reply: str, field: str | None, *, is_truncated: bool = False
+) -> tuple[Object | None, str | None, str | None]:
+    """The object that holds `field`, how it was found, and None; or None twice and why not.
+
+    How: strict (the whole reply), fence (the last code fence that holds one), object (the last
+    balanced one in prose) or repair. Without a `field`, one whose fields are numbers is meant.
+    """
+    text = reply.strip().lstrip("\ufeff")
+    try:
+        if (value := _fitting(_strict(text), field)) is not None:
+            return value, "strict", None
+        if is_truncated:
+            return None, None, "truncated: the reply was cut off before its verdict was complete"
+        for path, stretches in (("fence", fenced(text)), ("object", _balanced(text))):
+            for stretch in reversed(stretches):
+                if (value := _fitting(_strict(stretch.strip()), field)) is not None:
+                    return value, path, None
+        if (value := _fitting(_repaired(text, field), field)) is not None:
+            return value, "repair", None
+    except Doubled as doubled:
+        return None, None, f"contradiction: {doubled} stands twice in the reply"
+    wanted = repr(field) if field else "numbered claims"
+    return None, None, f"unparsed: no JSON object with {wanted} in the reply"
+
+
+def said(found: Object, field: str) -> Any:
+    """The value of `field`, whatever the case and joints of its name."""
+    return next((value for key, value in found.items() if _key(key) == _key(field)), None)
+
+
+def _fitting(value: object, field: str | None) -> Object | None:
+    if not isinstance(value, dict):
+        return None
+    if field is None:
+        fits = any(key.strip().isdigit() for key in value)
+    else:
+        fits = _key(field) in {_key(key) for key in value}
+    return value if fits else None
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+class Doubled(Exception):
+    """A field stands twice in one object."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Object:
+    """The object of `pairs`; json would let the last of two fields of one name win."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if _key(name) in seen:
+            raise Doubled(repr(name))
+        seen.add(_key(name))
+    return dict(pairs)
+
+
+def _strict(text: str) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+
+
+_LOOKED_AT = 20_000
+_UNCLOSED = 100
+"""How much of a reply, and how many braces that never close, are looked at."""
+
+
+def _balanced(text: str) -> list[str]:
+    """Stretches from an opening brace to its closing one, outermost; braces in strings are none."""
+    text = text[-_LOOKED_AT:]
+    found, place, unclosed = [], 0, 0
+    while (start := text.find("{", place)) >= 0 and unclosed < _UNCLOSED:
+        end = _closing(text, start)
+        if end is None:
+            place, unclosed = start + 1, unclosed + 1
+        else:
+            found.append(text[start:end])
+            place = end
+    return found
+
+
+_SIGNS = re.compile(r'[{}"]')
+_STRING_END = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The place behind the brace that closes the one at `start`."""
+    depth, at = 0, start
+    while found := _SIGNS.search(text, at):
+        at = found.end()
+        if found[0] == '"':
+            string = _STRING_END.match(text, at)
+            if string is None:
+                return None
+            at = string.end()
+        elif found[0] == "{":
+            depth += 1
+        elif depth == 1:
+            return at
+        else:
+            depth -= 1
+    return None
+
+
+def _repaired(text: str, field: str | None) -> object:
+    """What json-repair makes of the text between its first and last brace.
+
+    A reply that opens a brace and closes none was cut off, whatever its endpoint said, and a field
+    that stands twice could be read either way: nothing is repaired there.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start or end - start > _LOOKED_AT:
+        return None
+    stretch = text[start : end + 1]
+    names = [_key(name) for name in _NAMES.findall(stretch)]
+    for name in [_key(field)] if field else set(filter(str.isdigit, names)):
+        if names.count(name) > 1:
+            raise Doubled(repr(name))
+    from json_repair import loads  # seldom needed
+
+    try:
+        return loads(stretch)
+    except (ValueError, RecursionError):
+        return None
+
+
+_NAMES = re.compile(r"(?<!\w)[\"'“”‘’]?([\w-]+(?: [\w-]+)*)[\"'“”‘’]?\s*[:：]")
