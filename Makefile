@@ -17,9 +17,9 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
-rebuild: $(READY)  ## the shipped study, its figures and tables, and the notebooks
+rebuild: $(READY)  ## the shipped studies, their figures and tables, and the notebooks
 	$(BIN)/ragbench rebuild all
-	$(BIN)/python notebooks/run.py --out figures/out/notebooks
+	$(BIN)/python notebooks/run.py --out figures/out/notebooks --changed
 
 test: $(READY)  ## lint, types, tests, notebooks
 	$(BIN)/ruff check .

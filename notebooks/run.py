@@ -3,6 +3,7 @@
     python notebooks/run.py                         # all of them: the outputs are stored in place
     python notebooks/run.py --out DIR 00_tour.ipynb # this one, stored in DIR
     python notebooks/run.py --study my.duckdb 00_tour.ipynb --out DIR
+    python notebooks/run.py --out DIR --changed     # only those older than what they are made of
 
 The exit code is 1 as soon as a cell fails or a kernel dies, and the message names the cell. What
 is stored holds no times, paths or versions of this machine, so that a second run changes little.
@@ -11,9 +12,11 @@ is stored holds no times, paths or versions of this machine, so that a second ru
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -90,20 +93,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, help="folder for the executed copies; else in place")
     parser.add_argument("--study", help="path of the study to use instead of the one they name")
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="leave alone what is newer than the notebook, the package and the data",
+    )
     chosen = parser.parse_args(arguments)
     named = [HERE / name for name in chosen.notebooks]  # an absolute path stays as it is
     study = None if chosen.study is None else str(Path(chosen.study).resolve())
-    for path in named or sorted(HERE.glob("*.ipynb")):
-        try:
-            notebook = executed(path, study)
-        except CellFailed as problem:
-            print(problem, file=sys.stderr)
-            return 1
-        target = path if chosen.out is None else chosen.out / path.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, target)
-        print(f"{path.name}: {target}")
+    targets = {
+        path: path if chosen.out is None else chosen.out / path.name
+        for path in named or sorted(HERE.glob("*.ipynb"))
+    }
+    if chosen.changed:
+        targets = {path: target for path, target in targets.items() if _is_due(path, target)}
+    with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:  # each waits for its own kernel
+        runs = {path: pool.submit(_stored, path, to, study) for path, to in targets.items()}
+        for path, run in runs.items():
+            try:
+                print(f"{path.name}: {run.result()}", flush=True)
+            except CellFailed as problem:
+                print(problem, file=sys.stderr)
+                pool.shutdown(cancel_futures=True)
+                return 1
     return 0
+
+
+def _stored(path: Path, target: Path, study: str | None) -> Path:
+    """Where the executed notebook now is."""
+    notebook = executed(path, study)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, target)
+    return target
+
+
+def _is_due(path: Path, target: Path) -> bool:
+    """Whether the executed copy is absent, or older than something it is made of."""
+    if not target.exists():
+        return True
+    parts: Iterable[Path] = (
+        part
+        for folder, pattern in (
+            (HERE.parent / "ragbench", "**/*.*"),
+            (HERE.parent / "data", "*/*.*"),
+        )
+        for part in folder.glob(pattern)
+        if part.suffix in {".py", ".sql", ".md", ".csv", ".toml", ".parquet"}
+    )
+    newest = max(part.stat().st_mtime for part in (path, *parts))
+    return newest > target.stat().st_mtime
 
 
 if __name__ == "__main__":
