@@ -15,6 +15,7 @@ from ragbench import render, style
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
 from ragbench.figures_effects import forest
+from ragbench.figures_lines import curves
 from ragbench.figures_planes import heatmap, scatter
 from ragbench.figures_round import radar, sunburst
 from ragbench.figures_rows import bars, spread
@@ -26,6 +27,7 @@ __all__ = [
     "PALETTE",
     "bars",
     "colour",
+    "curves",
     "dots",
     "forest",
     "gap",

@@ -87,6 +87,12 @@ def every_kind(names, origin="recorded", title=None):
         "spread": figures.spread(grid, "strict_ias", label="domain", title=title),
         "radar": figures.radar(grid, "domain", "strict_ias", title=title),
         "heatmap": figures.heatmap(grid, "domain", "model", "strict_ias", title=title),
+        "curves": figures.curves(
+            one.with_columns(params_b=1.0 + pl.int_range(pl.len())),
+            "params_b",
+            ["strict_ias", "coverage"],
+            title=title,
+        ),
         "sunburst": figures.sunburst(
             shares(**path), ["category", "dimension"], "constraints", title=title
         ),
@@ -215,6 +221,25 @@ def test_a_point_without_a_value_is_named_and_not_drawn():
     figure = figures.scatter(frame, "coverage", "strict_ias")
     assert [trace.name for trace in figure.data] == ["a"]
     assert "not drawn, a value is missing: b, c" in caption(figure)
+
+
+def test_curves_join_the_rows_of_each_metric_by_size_on_an_axis_of_ratios():
+    frame = per_model(["large", "small", "unknown"]).with_columns(
+        params_b=pl.Series([200.0, 8.0, None])
+    )
+    strict, coverage = figures.curves(frame, "params_b", ["strict_ias", "coverage"]).data
+    assert list(strict.x) == [8.0, 200.0]
+    assert list(strict.y) == [frame["strict_ias"][1], frame["strict_ias"][0]]
+    assert list(strict.error_y.array) == pytest.approx([0.05, 0.05])
+    assert strict.line.color != coverage.line.color
+    assert strict.marker.symbol != coverage.marker.symbol
+    figure = figures.curves(frame, "params_b", ["strict_ias"])
+    assert figure.layout.xaxis.type == "log"
+    assert figure.layout.xaxis.ticktext == ("8", "200")
+    assert "small (8), large (200)" in caption(figure)
+    assert "unknown" in caption(figure)
+    zero = frame.with_columns(params_b=pl.Series([0.0, 8.0, 9.0]))
+    assert figures.curves(zero, "params_b", ["strict_ias"]).layout.xaxis.type == "linear"
 
 
 def test_bars_of_a_group_stand_together_with_a_gap_where_one_is_absent():
@@ -346,6 +371,7 @@ def test_an_empty_frame_gives_a_picture_that_says_so():
         figures.spread(grid, "strict_ias", label="domain"),
         figures.radar(grid, "domain", "strict_ias"),
         figures.heatmap(grid, "domain", "model", "strict_ias"),
+        figures.curves(grid.with_columns(params_b=1.0), "params_b", ["strict_ias"]),
         figures.sunburst(shares().clear(), ["category", "dimension"], "constraints"),
     ):
         assert not figure.data
@@ -371,6 +397,8 @@ def test_an_unknown_column_is_named_with_what_there_is():
         lambda: figures.radar(cells(), "domains", "strict_ias"),
         lambda: figures.heatmap(cells(), "domain", "modell", "strict_ias"),
         lambda: figures.sunburst(shares(), ["category", "dim"], "constraints"),
+        lambda: figures.curves(cells(), "params", ["strict_ias"]),
+        lambda: figures.curves(cells(), "strict_ias", ["strict"]),
     ):
         with pytest.raises(UnknownColumn, match="frame for figures"):
             draw()
