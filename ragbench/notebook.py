@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb
+    import polars as pl
     from great_tables import GT
 
     from ragbench.paper import Artifact
@@ -80,3 +81,50 @@ def table(made: Artifact, **choices: Any) -> GT | None:
         for choice, columns in paper.ARTIFACTS[made.name].table.items()
     }
     return tables.html(made.frame, **{"title": made.title, **arranged, **choices})
+
+
+def named(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with a first column `name`: the model, and the setting where there are several.
+
+    >>> import polars as pl
+    >>> named(pl.DataFrame({"model": ["a"], "setting": ["x"], "strict_ias": [0.2]})).row(0)
+    ('a · x', 'a', 'x', 0.2)
+    """
+    import polars as pl
+
+    parts = [part for part in ("model", "setting") if part in frame.columns]
+    name = (
+        pl.concat_str(parts, separator=" · ").alias("name") if parts else pl.lit("").alias("name")
+    )
+    return frame.select(name, pl.all()) if frame.height else frame
+
+
+def about(frame: pl.DataFrame, *metrics: str) -> str:
+    """What must stand beside a sentence on `metrics`: n, what is missing, panel, origin.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"model": ["a"], "origin": ["simulated"], "strict_ias": [0.2]})
+    >>> about(frame.with_columns(strict_ias_n=25), "strict_ias")
+    '(n = 25 responses; simulated: not a result)'
+    """
+    from ragbench.facts import facts
+
+    said = [text for text in facts(frame, metrics) if not text.startswith("bars: ")]
+    return f"({'; '.join(said)})"
+
+
+def statuses(cells: pl.DataFrame) -> str:
+    """How many cells of each artifact stand how to the paper, a line each (of `against_paper`).
+
+    >>> import polars as pl
+    >>> statuses(pl.DataFrame({"artifact": ["table2"] * 2, "status": ["agrees", "differs"]}))
+    'table2: 1 agrees, 1 differs'
+    """
+    lines: dict[str, dict[str, int]] = {}
+    for artifact, status in cells.select("artifact", "status").iter_rows():
+        counts = lines.setdefault(artifact, {})
+        counts[status] = counts.get(status, 0) + 1
+    return "\n".join(
+        f"{artifact}: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        for artifact, counts in lines.items()
+    )
