@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from ragbench import local
 from ragbench.errors import ModelUnavailable, RagbenchError
 from ragbench.limits import retry_after
 from ragbench.replies import Reply, Unreadable, priced, read_reply
@@ -35,6 +36,7 @@ class Target(NamedTuple):
     parameters: Mapping[str, Any]
     prices: Mapping[str, float] | None
     most: int | None = None  # calls at once that make sense
+    place: str | None = None  # what the endpoint is called; its address when None
 
 
 class Key(str):
@@ -78,24 +80,29 @@ def target(
             f"prices {dict(prices)}: give US dollars per million tokens, for instance "
             '{"input": 1, "output": 3, "cached": 0.1}.'
         )
+    given = {**defaults(model, base_url), **(parameters or {})}
+    if odd := [name for name in given if _NO_PARAMETER.search(name)]:
+        raise RagbenchError(
+            f"parameters hold {odd[0]!r}; what is secret comes from an environment variable: "
+            "key_env='NAME'."
+        )
     if base_url is None and model.startswith("local/"):
-        from ragbench import local
-
+        served = local.serve(model)
         return Target(
             model,
             model,
-            local.serve(model),
-            Key(),
+            served.base_url,
+            Key(served.key),
             timeout,
-            {**local.PARAMETERS, **(parameters or {})},
+            given,
             {"input": 0.0, "output": 0.0},
             most=1,
+            place="local",
         )
     if key_env is not None and not os.environ.get(key_env):
         raise ModelUnavailable(
             f"{model}: the environment variable {key_env} is not set; put the key there."
         )
-    given = dict(parameters or {})
     if base_url is None:
         key = Key(os.environ[key_env]) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices)
@@ -106,6 +113,14 @@ def target(
         )
     key = Key(os.environ.get(key_env or "OPENAI_API_KEY", ""))
     return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices)
+
+
+def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
+    """The parameters that are sent to `model` unless others are given."""
+    return dict(local.PARAMETERS) if base_url is None and model.startswith("local/") else {}
+
+
+_NO_PARAMETER = re.compile(r"api_?key|authorization|headers|secret|password|token$", re.IGNORECASE)
 
 
 def hide(text: str) -> str:
@@ -145,7 +160,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
     assert whom.base_url is not None
     parts = urlsplit(whom.base_url)
     url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
-    place = shown(whom.base_url)
+    place = whom.place or shown(whom.base_url)
     is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")  # never by way of a proxy
     session = aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {whom.key!s}"} if whom.key else {},
