@@ -157,7 +157,8 @@ def _targets(criterion: str, target: str, is_rule: bool) -> str:
         )
         return (
             f"SELECT {columns}, c.claim_id AS target_id FROM s JOIN claims AS c "
-            f"ON {own} AND (c.extractor IS NULL OR c.extractor = $judge)"
+            f"ON {own} AND (c.extractor IS NULL OR c.extractor = $judge) "
+            "AND c.text IS DISTINCT FROM ''"
         )
     mode = CONTEXT_CRITERIA.get(criterion)
     scope = f"WHERE s.context_mode = '{mode}'" if mode else ""

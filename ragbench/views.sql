@@ -90,17 +90,19 @@ FROM instances WHERE context_mode IN ('gap', 'conflict');
 
 -- Claims counted per response and panel. A claim with an extractor belongs to that judge's panels.
 -- In a gap there is nothing to cover: declining is right there, and `rejection` measures it.
+-- A claim with an empty text only says that its extractor looked and found none.
 CREATE OR REPLACE VIEW claim_counts AS
 WITH sets AS (
     SELECT p.panel, p.judge, w.response_id, w.is_answered, c.claim_id, c.kind, 'coverage' AS metric
     FROM planned_responses AS w
     JOIN claims AS c ON c.instance_id = w.instance_id AND c.kind <> 'response'
-        AND w.context_mode IS DISTINCT FROM 'gap'
+        AND w.context_mode IS DISTINCT FROM 'gap' AND c.text IS DISTINCT FROM ''
     JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
     UNION ALL
     SELECT p.panel, p.judge, w.response_id, w.is_answered, c.claim_id, c.kind, 'faithfulness'
     FROM planned_responses AS w
     JOIN claims AS c ON c.response_id = w.response_id AND c.kind = 'response'
+        AND c.text IS DISTINCT FROM ''
     JOIN panels AS p ON c.extractor IS NULL OR c.extractor = p.judge
 )
 SELECT

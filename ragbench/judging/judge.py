@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -22,34 +23,87 @@ def judge(
     judge: str = "rules",
     *,
     criteria: Sequence[str] | None = None,
+    prompt: str | os.PathLike[str] | None = None,
     repeats: int = 1,
     where: Mapping[str, Any] | None = None,
     retry_errors: bool = False,
     origin: str | None = None,
+    base_url: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **calling: Any,
 ) -> pl.DataFrame:
-    """What was judged now, one row per rule: criterion, rule, judged, met, degenerate, errors.
+    """What was judged now, one row per criterion and rule.
+
+    Columns: criterion; rule (null where a model judged); judged (a score), met (the best score),
+    degenerate (rules: passes that mean nothing), repaired (read only after a repair of the reply's
+    JSON), errors, left (not judged because the work was stopped). A row `context_claims` or
+    `response_claims` counts extractions of claims, and those that found some as met.
 
     Only verdicts that are not there yet are made, and each is stored at once, so a run may be
-    stopped at any moment and called again. A rule that fails on a text gives an error row with
-    the reason; the others go on. A pass that means nothing (`degenerate`: no forbidden word in an
-    empty text) counts as a pass, and `evidence.parse_path` says so; `findings` lists such rules.
+    stopped at any moment and called again. What cannot be judged is an error row with the reason.
+
+    A model is asked only what no rule checks; the rules go first. Its name in the study is
+    `model@` and a hash of the model, `base_url`, `parameters` and all evaluation prompts: change
+    one of them and it is another judge, whose verdicts stand beside the first one's. Several judges
+    are several calls. See docs/judging.md.
 
     Args:
-        judge: "rules", the rule set of this package (`rules/1` in the study).
+        judge: "rules", the rule set of this package (`rules/1` in the study), or a model: a name
+            that litellm knows, `local/smollm2`, or with `base_url` what that endpoint serves.
+        criteria: for a model adherence, rejection and conflict when left out; faithfulness and
+            coverage first have it extract claims.
+        prompt: a Markdown file of your own: a new criterion, or another version of a prompt of
+            this package (a file named as it is). Without `criteria` only it is judged.
+        repeats: verdicts on each; further ones measure stability (`flip_rates`).
         where: which responses, as in `scores`.
         retry_errors: ask again where the verdict is an error.
         origin: of the new verdicts; measured, or simulated where all of the study is.
+        parameters: sent with each request; {"temperature": 0} when left out.
+        calling: key_env, concurrency, budget, prices, timeout and retry, as in `llm.work`.
 
     Raises:
         BadConstraint: constraints name rules or arguments that do not exist; nothing is judged.
-        RagbenchError: `judge` is not one that this version can ask.
+        ModelUnavailable: the model cannot be asked; what was judged before is kept.
+        UnknownName, RagbenchError: a criterion, prompt or parameter that cannot be.
     """
-    if judge not in ("rules", rules_judge()):
+    if judge in ("rules", rules_judge()):
+        return _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
+    if judge.startswith("rules"):
         raise RagbenchError(
-            f"no judge {judge!r}: this version judges with 'rules'. Verdicts of others come in "
-            "through `ragbench import`."
+            f"no judge {judge!r}: the rules of this version are {rules_judge()!r}. Verdicts of "
+            "others come in through `ragbench import`."
         )
-    return _judge_by_rules(path, criteria, repeats, where, retry_errors, origin)
+    from ragbench.judging import llm_judge
+
+    con = connect(path)
+    plan = llm_judge.plan(
+        con,
+        judge,
+        criteria=criteria,
+        prompt=prompt,
+        base_url=base_url,
+        parameters=parameters,
+    )
+    rows: list[dict[str, Any]] = []
+    if "adherence" in plan.criteria and _uses_our_rules(con):
+        rows = _judge_by_rules(path, None, 1, where, retry_errors, origin)
+    rows += llm_judge.run(
+        path,
+        plan,
+        origin=origin or _origin(con),
+        repeats=repeats,
+        where=where,
+        retry_errors=retry_errors,
+        progress=partial(_asking, plan.name),
+        calling={**calling, "base_url": base_url},
+    )
+    return _report(rows)
+
+
+def _uses_our_rules(con: Any) -> bool:
+    """Whether no other rule set has judged: two of them would make two panels of every judge."""
+    found = {row[0] for row in con.sql("SELECT judge FROM judges WHERE kind = 'rule'").fetchall()}
+    return not found or rules_judge() in found
 
 
 def rules_judge() -> str:
@@ -64,7 +118,7 @@ def _judge_by_rules(
     where: Mapping[str, Any] | None,
     retry_errors: bool,
     origin: str | None,
-) -> pl.DataFrame:
+) -> list[dict[str, Any]]:
     from ragbench.checks import pending
     from ragbench.judging.rules import refuse_bad
 
@@ -82,7 +136,7 @@ def _judge_by_rules(
         retry_errors=retry_errors,
     )
     if todo.is_empty():
-        return _report([])
+        return []
     origin = origin or _origin(con)
     append(path, "judges", [{"judge": name, "kind": "rule"}], step="judge", origin=origin)
     verdicts = []
@@ -91,9 +145,8 @@ def _judge_by_rules(
         for row in _progress(_with_texts(con, todo, constraints)):
             verdict, why = _verdict(row)
             writer.add({"judgments": verdict, "evidence": why})
-            is_degenerate = why.get("parse_path") == "degenerate"
-            verdicts.append({"rule": row["rule"], "is_degenerate": is_degenerate, **verdict})
-    return _report(verdicts)
+            verdicts.append({"rule": row["rule"], "path": why.get("parse_path"), **verdict})
+    return verdicts
 
 
 def _origin(con: Any) -> str:
@@ -163,31 +216,42 @@ def _verdict(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-def _report(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
+def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    names = {"criterion": str, "rule": str, "score": pl.Float64, "highest": pl.Float64}
+    names |= {"path": str, "error": str, "is_left": pl.Boolean}
     frame = pl.DataFrame(
-        [
-            (v["criterion"], v["rule"], v.get("score"), v["is_degenerate"], v.get("error"))
-            for v in verdicts
-        ],
-        schema={
-            "criterion": str,
-            "rule": str,
-            "score": pl.Float64,
-            "is_degenerate": pl.Boolean,
-            "error": str,
-        },
-        orient="row",
+        [[row.get(name) for name in names] for row in rows], schema=names, orient="row"
     )
+    best = pl.col("score") == pl.col("highest").fill_null(1.0)
+    counts = {
+        "judged": pl.col("score").is_not_null(),
+        "met": best,
+        "degenerate": pl.col("path") == "degenerate",
+        "repaired": (pl.col("path") == "repair") & pl.col("score").is_not_null(),
+        "errors": pl.col("error").is_not_null(),
+        "left": pl.col("is_left"),
+    }
     return (
         frame.group_by("criterion", "rule")
-        .agg(
-            judged=pl.col("score").count(),
-            met=pl.col("score").sum().cast(pl.Int64),
-            degenerate=pl.col("is_degenerate").sum().cast(pl.Int64),
-            errors=pl.col("error").count(),
-        )
+        .agg(**{name: test.fill_null(False).sum().cast(pl.Int64) for name, test in counts.items()})
         .sort("criterion", "rule")
     )
+
+
+def _asking(name: str, requests: int) -> Any:
+    """What is told the tally: a bar on a terminal, nothing in a pipe."""
+    from tqdm import tqdm
+
+    bar = tqdm(total=requests, desc=name, unit="request", disable=not sys.stderr.isatty())
+
+    def show(tally: Any) -> None:
+        cost = "" if tally.cost is None else f", ${tally.cost:.4f}"
+        bar.set_postfix_str(f"{tally.errors} errors{cost}", refresh=False)
+        bar.update(tally.done - bar.n)
+        if tally.done + tally.left >= requests or tally.stopped:
+            bar.close()
+
+    return show
 
 
 def _progress(rows: list[dict[str, Any]]) -> Any:

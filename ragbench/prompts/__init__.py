@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -57,10 +58,17 @@ class Prompt(NamedTuple):
         return [{"role": role, "content": text} for role, text in filled if text]
 
 
+@cache
 def names() -> list[str]:
     """The names of the package's prompts, sorted."""
     files = (entry.name for entry in resources.files("ragbench.prompts").iterdir())
     return sorted({name.split(".")[0] for name in files if name.endswith(".md")})
+
+
+@cache
+def _packaged(name: str, language: str) -> Prompt:
+    file = resources.files("ragbench.prompts").joinpath(f"{name}.{language}.md")
+    return parse(file.read_text(encoding="utf-8"), name, language)
 
 
 def load(name: str | os.PathLike[str], language: str | None = "en") -> Prompt:
@@ -76,8 +84,7 @@ def load(name: str | os.PathLike[str], language: str | None = "en") -> Prompt:
     wanted = "zh" if (language or "").casefold().startswith("zh") else "en"
     text = str(name)
     if text in names():
-        file = resources.files("ragbench.prompts").joinpath(f"{text}.{wanted}.md")
-        return parse(file.read_text(encoding="utf-8"), text, wanted)
+        return _packaged(text, wanted)
     path = _in_language(Path(name), wanted)
     if not text.endswith(".md") and not path.exists():
         raise UnknownName("prompt", text, names(), place="ragbench")
@@ -85,7 +92,7 @@ def load(name: str | os.PathLike[str], language: str | None = "en") -> Prompt:
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RagbenchError(
-            f"the prompt {path} cannot be read ({error}); give the path of a Markdown file in UTF-8."
+            f"the prompt {path} cannot be read ({error}); give the path of a Markdown file."
         ) from None
     return parse(content, _stem(path), wanted)
 

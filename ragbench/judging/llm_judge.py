@@ -1,0 +1,377 @@
+"""Judging by a model: who the judge is, what is pending, one request each, into the study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import polars as pl
+
+from ragbench import prompts, taxonomy
+from ragbench.checks import pending
+from ragbench.errors import RagbenchError, UnknownName
+from ragbench.judging import claims as claiming
+from ragbench.judging.material import Material, Shown
+from ragbench.judging.questions import Answer, Call, answer, form
+from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
+from ragbench.llm import Ask, Tally, work
+from ragbench.store import append, connect, refresh, step
+
+DEFAULT_CRITERIA = ("adherence", *taxonomy.CONTEXT_CRITERIA)
+"""What a judge is asked about when nothing is named. Claims cost more calls and are named."""
+
+DEFAULT_PARAMETERS = {"temperature": 0}
+"""Sent when none are given."""
+
+_BUILT_IN = {criterion.key: criterion for criterion in taxonomy.CRITERIA}
+_AT_ONCE = 40
+"""How many claims are put into one request."""
+
+Rows = dict[str, list[dict[str, Any]]]
+Job = Callable[[Ask], Any]
+
+
+@dataclass
+class Plan:
+    """One run of one judge: who it is, what it is asked, and how it is called."""
+
+    model: str
+    name: str = ""
+    criteria: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    base_url: str | None = None
+    own: str | None = None  # path of the prompt given
+    own_criterion: str | None = None
+    rows: Rows = field(default_factory=dict)  # to be in the study before any verdict
+    read: dict[tuple[str, str | None], prompts.Prompt] = field(default_factory=dict)
+
+    def prompt(self, criterion: str, language: str | None) -> prompts.Prompt:
+        """The prompt for a criterion, read once: an edit in the middle of a run changes nothing."""
+        if (criterion, language) not in self.read:
+            source = self.own if self.own and criterion == self.own_criterion else criterion
+            self.read[criterion, language] = prompts.load(source, language)
+        return self.read[criterion, language]
+
+
+def plan(
+    con: Any,
+    model: str,
+    *,
+    criteria: Sequence[str] | None = None,
+    prompt: str | os.PathLike[str] | None = None,
+    base_url: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Who is going to judge what.
+
+    The judge's name is `model@` and eight characters of a hash over the model, the address, the
+    parameters and the text of every evaluation prompt of this package. A prompt of your own does
+    not change it as long as it is the one that the study knows for its criterion
+    (`criteria.prompt`), so that its scores stand beside the judge's others; edited, or in place of
+    a prompt of the package, it makes another judge.
+
+    Raises:
+        RagbenchError: a parameter holds a secret; a prompt grades something else than responses.
+        UnknownName: a criterion that neither the study nor the prompt defines.
+    """
+    made = Plan(model, parameters=dict(DEFAULT_PARAMETERS if parameters is None else parameters))
+    _refuse_secrets(made.parameters)
+    made.base_url = None if base_url is None else _shown(base_url)
+    identity: dict[str, Any] = {
+        "model": model,
+        "base_url": made.base_url,
+        "parameters": made.parameters,
+        "prompts": {name: _version(name) for name in _BUILT_IN},
+    }
+    if prompt is not None:
+        made.own = os.fspath(prompt)
+        identity |= _own(con, made)
+    made.criteria = _chosen(con, criteria, made)
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode())
+    made.name = f"{model}@{digest.hexdigest()[:8]}"
+    params = {"base_url": made.base_url} if made.base_url else {}
+    made.rows["judges"] = [
+        {
+            "judge": made.name,
+            "kind": "llm",
+            "model": model,
+            "params": {**params, **made.parameters},
+            "prompts": {**identity["prompts"], **identity.get("own", {})},
+        }
+    ]
+    for criterion in made.criteria:
+        head = made.prompt(criterion, "en").head
+        form(made.prompt(criterion, "en"))
+        if "also_criterion" in head:
+            made.rows.setdefault("criteria", []).append(
+                {
+                    "criterion": head["also_criterion"],
+                    "target": "response",
+                    "lowest": 0,
+                    "highest": 1,
+                    "description": head.get("also_description"),
+                }
+            )
+    return made
+
+
+def _version(name: str) -> str:
+    """A hash of all that is said to a judge about a criterion, in both languages."""
+    files = ["fences", name, *filter(None, [claiming.PROMPTS.get(name)])]
+    texts = [prompts.load(file, language).hash for file in files for language in prompts.LANGUAGES]
+    return hashlib.sha256(" ".join(texts).encode()).hexdigest()[:12]
+
+
+def _own(con: Any, made: Plan) -> dict[str, Any]:
+    """What a prompt of one's own adds to the judge's identity; its criterion is put into `made`."""
+    versions = [prompts.load(str(made.own), language) for language in prompts.LANGUAGES]
+    own = versions[0]
+    name = own.head.get("criterion", own.name)
+    made.own_criterion = name
+    shape = form(own)
+    digest = hashlib.sha256(" ".join(v.hash for v in versions).encode()).hexdigest()[:12]
+    if name in _BUILT_IN:
+        return {"own": {name: digest}}
+    if own.head.get("target", "response") != "response":
+        raise RagbenchError(
+            f"prompt {own.name!r} has the target {own.head['target']!r}; a criterion of your own "
+            "grades whole responses: write 'target: response', or leave it out."
+        )
+    known = con.execute("SELECT prompt FROM criteria WHERE criterion = ?", [name]).fetchall()
+    version = f"{own.name}#{digest}"
+    if known:
+        return {} if known[0][0] == version else {"own": {name: digest}}
+    made.rows["criteria"] = [
+        {
+            "criterion": name,
+            "target": "response",
+            "lowest": shape.lowest,
+            "highest": shape.highest,
+            "prompt": version,
+            "description": own.head.get("description"),
+        }
+    ]
+    return {}
+
+
+def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
+    if criteria is None:
+        return [made.own_criterion] if made.own_criterion else list(DEFAULT_CRITERIA)
+    known = [*_BUILT_IN, *filter(None, [made.own_criterion])]
+    for name in criteria:
+        if name not in known:
+            found = con.execute("SELECT 1 FROM criteria WHERE criterion = ?", [name]).fetchall()
+            if found:
+                raise RagbenchError(
+                    f"criterion {name!r} has a prompt of its own; give its file with prompt=…."
+                )
+            raise UnknownName("criterion", name, known, place="this judge")
+    return list(criteria)
+
+
+def _shown(base_url: str) -> str:
+    from ragbench.endpoints import shown
+
+    return shown(base_url.rstrip("/"))
+
+
+_SECRET = re.compile(r"api.?key|authorization|secret|password|credential", re.IGNORECASE)
+
+
+def _refuse_secrets(parameters: Mapping[str, Any]) -> None:
+    for name, value in parameters.items():
+        if _SECRET.search(str(name)):
+            raise RagbenchError(
+                f"parameter {str(name)!r} is stored with the judge, and a key must not be; put it "
+                "into an environment variable and name that with key_env=."
+            )
+        if isinstance(value, Mapping):
+            _refuse_secrets(value)
+
+
+# ---------------------------------------------------------------- a run
+
+
+def run(
+    path: str | os.PathLike[str],
+    made: Plan,
+    *,
+    origin: str,
+    repeats: int,
+    where: Mapping[str, Any] | None,
+    retry_errors: bool,
+    progress: Callable[[int], Callable[[Tally], object]],
+    calling: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """What became of all that was pending: a row each, with criterion, score, error, path, left.
+
+    `progress` is told how many requests there will be and gives what is called with the tally.
+    """
+    append(path, made.rows, step="judge", origin=origin)
+    con = connect(path)
+    config = {"judge": made.name, "where": dict(where or {})}
+    rows: list[dict[str, Any]] = []
+    calling = {**calling, "parameters": made.parameters}
+
+    def drive(jobs: list[Job]) -> None:
+        if not jobs:
+            return
+        with step(path, "judge", origin=origin, config=config) as writer:
+
+            def keep(result: tuple[Rows, list[dict[str, Any]]]) -> None:
+                stored, seen = result
+                if stored:
+                    writer.add(stored)
+                rows.extend(seen)
+
+            work(made.model, jobs, keep, progress=progress(len(jobs)), **calling)
+        refresh(con)
+
+    for criterion in made.criteria:
+        if criterion in claiming.PROMPTS:
+            jobs = _extractions(con, made, criterion, where)
+            before = len(rows)
+            drive(jobs)
+            step_name = claiming.PROMPTS[criterion]
+            rows += [{"criterion": step_name, "is_left": True}] * (len(jobs) + before - len(rows))
+    todo = pending(
+        con,
+        "judge",
+        judge=made.name,
+        criteria=made.criteria,
+        repeats=repeats,
+        where=where,
+        retry_errors=retry_errors,
+    )
+    done = len(rows)
+    drive(list(_verdicts(con, made, todo)))
+    for criterion, count in todo["criterion"].value_counts().rows():
+        made_now = sum(row["criterion"] == criterion for row in rows[done:])
+        rows += [{"criterion": criterion, "is_left": True}] * (count - made_now)
+    return rows
+
+
+def _extractions(
+    con: Any, made: Plan, criterion: str, where: Mapping[str, Any] | None
+) -> list[Job]:
+    todo = claiming.unclaimed(con, criterion, made.name, where)
+    shown = Shown(
+        con, [row["instance_id"] for row in todo], [row.get("response_id") for row in todo]
+    )
+
+    def job(row: dict[str, Any], material: Material) -> Job:
+        async def extract(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
+            found, said = await claiming.extracted(ask, criterion, row, material, made.name)
+            seen = {"criterion": claiming.PROMPTS[criterion], "error": said.error}
+            number = sum(bool(claim["text"]) for claim in found)
+            score = None if said.error else float(number > 0)
+            return {"claims": found} if found else {}, [{**seen, "score": score}]
+
+        return extract
+
+    jobs = []
+    for row in todo:
+        material = shown.material(row["instance_id"], row.get("response_id"))
+        if criterion == "coverage" or material.response.strip():
+            jobs.append(job(row, material))
+    return jobs
+
+
+def _verdicts(con: Any, made: Plan, todo: pl.DataFrame) -> Iterator[Job]:
+    """One request for each verdict, and for each bundle of claims of one response."""
+    shown = Shown(
+        con,
+        todo["instance_id"].unique().to_list(),
+        todo["response_id"].unique().to_list(),
+        todo["target_id"].unique().to_list(),
+    )
+
+    def bundle(row: dict[str, Any]) -> tuple[Any, ...]:
+        is_claim = row["criterion"] in claiming.PROMPTS
+        return (row["response_id"], row["criterion"], row["repeat"], is_claim or row["target_id"])
+
+    ordered = sorted(todo.to_dicts(), key=lambda row: [str(part) for part in bundle(row)])
+    for _, group in groupby(ordered, key=bundle):
+        rows = sorted(group, key=lambda row: row["target_id"])
+        for start in range(0, len(rows), _AT_ONCE):
+            yield _verdict_job(made, shown, rows[start : start + _AT_ONCE])
+
+
+def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:
+    first = rows[0]
+    criterion = first["criterion"]
+
+    async def judge(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
+        material = shown.material(first["instance_id"], first["response_id"], rows)
+        if not shown.is_whole(first["response_id"], rows):
+            readings = [Reading(error="no text to judge")] * len(rows)
+            return _stored(rows, readings)
+        prompt = made.prompt(criterion, material.language)
+        asked = form(prompt)
+        turn = str(first["repeat"])
+        if criterion in claiming.PROMPTS:
+            readings, said = await _claims(ask, prompt, material, turn)
+        else:
+            reading, said = await _one(ask, prompt, asked, material, turn)
+            readings = [reading]
+        return _stored(rows, readings, said.raw, prompt.head.get("also_criterion"), asked.highest)
+
+    return judge
+
+
+async def _one(
+    ask: Ask, prompt: prompts.Prompt, asked: Form, material: Material, turn: str
+) -> tuple[Reading, Answer]:
+    def read(reply: str, made: Call, is_truncated: bool) -> tuple[Reading, str | None]:
+        found = read_verdict(
+            reply, asked, judged=made.judged, code=made.code, is_truncated=is_truncated
+        )
+        return found, found.error
+
+    said = await answer(ask, prompt, material, turn, read)
+    found = said.found or Reading()
+    return (found._replace(error=said.error) if said.error else found), said
+
+
+async def _claims(
+    ask: Ask, prompt: prompts.Prompt, material: Material, turn: str
+) -> tuple[list[Reading], Answer]:
+    count = len(material.claims)
+
+    def read(reply: str, made: Call, is_truncated: bool) -> tuple[list[Reading], str | None]:
+        return read_numbered(
+            reply, count, judged=made.judged, code=made.code, is_truncated=is_truncated
+        )
+
+    said = await answer(ask, prompt, material, turn, read)
+    return said.found or [Reading(error=said.error)] * count, said
+
+
+def _stored(
+    rows: Sequence[Mapping[str, Any]],
+    readings: Sequence[Reading],
+    raw: str | None = None,
+    also: str | None = None,
+    highest: float = 1.0,
+) -> tuple[Rows, list[dict[str, Any]]]:
+    """Rows for the study, verdict and evidence together, and what the report says about them."""
+    judgments, evidence, seen = [], [], []
+    for row, reading in zip(rows, readings, strict=True):
+        key = {k: row[k] for k in ("response_id", "criterion", "target_id", "judge", "repeat")}
+        why = {"reason": reading.reason, "raw": raw, "parse_path": reading.path}
+        verdicts = [{**key, "score": reading.score, "is_triggered": reading.is_triggered}]
+        verdicts[0] |= {"error": reading.error}
+        if also:
+            lost = None if reading.also is not None else reading.error or "unparsed: no value"
+            second = {**key, "criterion": also, "target_id": row["response_id"]}
+            verdicts.append({**second, "score": reading.also, "error": lost})
+        judgments += verdicts
+        evidence += [{**key, "criterion": v["criterion"], **why} for v in verdicts]
+        seen.append({**verdicts[0], "path": reading.path, "highest": highest})
+    return {"judgments": judgments, "evidence": evidence}, seen

@@ -1,0 +1,182 @@
+"""One question to a judge: the material fenced as data, the reply read, and asked again in bounds.
+
+What comes from others (documents, question, response, requirement, claims) stands between lines
+that carry a code. The code is a hash of that very material, so no text can hold it, and the same
+call is the same on every machine: a run that goes on after a stop asks what it would have asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from ragbench import prompts
+from ragbench.errors import RagbenchError, UnknownName
+from ragbench.judging.material import Material, document
+from ragbench.judging.verdicts import Form
+from ragbench.llm import Ask, Reply
+
+ATTEMPTS = 3
+"""How often a judge is asked before a reply that cannot be read becomes an error."""
+
+BLANKS = ("documents", "query", "response", "constraint", "constraints", "claims", "code")
+"""What an evaluation prompt may have blanks for."""
+
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """One request: its messages, and what tells an honest reply from an echo."""
+
+    messages: prompts.Messages
+    code: str
+    judged: list[str]
+
+
+def call(
+    prompt: prompts.Prompt, material: Material, turn: str = "0", *, again: bool = False
+) -> Call:
+    """The request that `prompt` makes of `material`; another `turn` has another code.
+
+    The documents, question and response come first and the code depends on them alone, so that an
+    endpoint which remembers how prompts begin has to read them once for all requirements.
+    """
+    judged = material.texts()
+    code = _code(material, judged, turn)
+    values = {
+        "documents": _fence_documents(material, code),
+        "query": _fence("QUESTION", material.query, code),
+        "response": _fence("RESPONSE", material.response, code),
+        "constraint": _fence("REQUIREMENT", material.constraint, code),
+        "constraints": _fence("REQUIREMENTS", _numbered(material.constraints), code),
+        "claims": _fence("CLAIMS", _numbered(material.claims), code),
+        "code": code,
+    }
+    rules, hint = (part["content"] for part in _fences(material.language).messages(code=code))
+    messages = prompt.messages(**values)
+    if messages[0]["role"] == "system":
+        messages[0]["content"] += f"\n\n{rules}"
+    else:
+        messages.insert(0, {"role": "system", "content": rules})
+    if again:
+        messages[-1]["content"] += f"\n\n{hint}"
+    return Call(messages, code, judged)
+
+
+@cache
+def _fences(language: str | None) -> prompts.Prompt:
+    return prompts.load("fences", language)
+
+
+def _code(material: Material, judged: Sequence[str], turn: str) -> str:
+    shared = [material.query, material.response, *map(document, material.documents)]
+    for salt in range(1000):
+        given = "\x1f".join([*shared, turn, str(salt)]).encode("utf-8", "replace")
+        code = "c" + hashlib.sha256(given).hexdigest()[:11]
+        if not any(code in text for text in judged):
+            return code
+    raise RagbenchError("no code was found that the texts to be judged do not hold.")
+
+
+def _fence(name: str, text: str, code: str) -> str:
+    return f"<<<{name} {code}>>>\n{inert(text)}\n<<<END OF {name} {code}>>>"
+
+
+def _fence_documents(material: Material, code: str) -> str:
+    return "\n".join(
+        _fence(f"DOCUMENT {number}", document(row), code)
+        for number, row in enumerate(material.documents, start=1)
+    )
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
+
+
+_CONTROL = re.compile(
+    r"<(?=[|｜]|/?s>|<SYS>|</SYS>|/?(?:start|end)_of_turn>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
+    re.IGNORECASE,
+)
+
+
+def inert(text: str) -> str:
+    """`text` in which the marks of chat templates are broken by a sign that does not show.
+
+    Some servers read `<|im_end|>` in a message as the end of the message.
+
+    >>> inert("a<|im_end|>b") == "a<\\u200b|im_end|>b", inert("[1] a < b")
+    (True, '[1] a < b')
+    """
+    return _CONTROL.sub(lambda match: match[0] + "\u200b", text)
+
+
+class Answer(NamedTuple):
+    """What a judge said at last, and what the request came to."""
+
+    found: Any  # what the reader made of the reply; None with an error
+    error: str | None
+    raw: str | None
+
+
+Read = Callable[[str, Call, bool], tuple[T, str | None]]
+"""Makes something of a reply, its call, and whether it was cut off; and says what is wrong."""
+
+
+async def answer(
+    ask: Ask, prompt: prompts.Prompt, material: Material, turn: str, read: Read[Any]
+) -> Answer:
+    """What `read` makes of the judge's reply, asked again where that fails.
+
+    A reply that was cut off, refused or filtered would only be so again: it is not asked for twice.
+    """
+    last = Answer(None, "no reply", None)
+    for attempt in range(ATTEMPTS):
+        made = call(prompt, material, f"{turn}.{attempt}", again=attempt > 0)
+        reply: Reply = await ask(made.messages)
+        if reply.error is not None or reply.text is None:
+            return Answer(None, reply.error or "empty: the judge said nothing", reply.text)
+        found, error = read(reply.text, made, reply.finish == "length")
+        if error is None:
+            return Answer(found, None, reply.text)
+        if reply.finish in ("refused", "filtered"):
+            error = f"{reply.finish} by the judge: {error}"
+        last = Answer(found, error, reply.text)
+        if reply.finish not in ("stop", None):
+            break
+    return last
+
+
+def form(prompt: prompts.Prompt) -> Form:
+    """What the head of `prompt` says about the answer it asks for.
+
+    Raises:
+        RagbenchError: its scale is not two numbers, the lower first.
+        UnknownName: it has a blank that no judge can fill.
+    """
+    for blank in sorted(prompt.blanks()):
+        if blank not in BLANKS:
+            raise UnknownName("blank", blank, BLANKS, place=f"prompt {prompt.name!r}")
+    head = prompt.head
+    low, high = 0.0, 1.0
+    if "scale" in head:
+        try:
+            low, high = (float(part) for part in re.split(r"[\s,]+", head["scale"]))
+        except ValueError:
+            low, high = 1.0, 0.0
+        if not low < high:
+            raise RagbenchError(
+                f"prompt {prompt.name!r}: scale {head['scale']!r} is not two numbers, the lower "
+                "first; write 'scale: 1 5', or leave it out for yes and no."
+            )
+    return Form(
+        verdict=head.get("verdict", "score"),
+        reason=head.get("reason", "reason"),
+        triggered=head.get("triggered"),
+        also=head.get("also"),
+        lowest=low,
+        highest=high,
+        is_scale="scale" in head,
+    )
