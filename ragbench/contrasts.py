@@ -176,9 +176,10 @@ def natural_vs_synthetic(
 
     Columns: metric; n_natural and n_synthetic instances, n_models; natural and synthetic (means
     over models, 0-1), difference (natural - synthetic); t, p_value and d_z of a paired t test over
-    models (Table 8); low_95, high_95 of the difference between instances, each averaged over
-    models (Welch), the paper's verdict at `margin` and the standard one at 90 % (Figure 8),
-    smallest_margin_95; panel, origin, note. In the order of `metrics`.
+    models (Table 8); low_95, high_95, low_90, high_90 of the difference between instances, each
+    averaged over models (Welch); margin, the paper's verdict (95 % interval within it) and
+    verdict_standard_90 (90 % interval, Figure 8); smallest_margin_95 and _90, which would just have
+    given equivalence; panel, origin, note. In the order of `metrics`.
 
     Raises:
         UnknownName: a metric that single responses do not have.
@@ -201,10 +202,12 @@ _CONTRAST: dict[str, Any] = (
     {"metric": pl.String}
     | dict.fromkeys(("n_natural", "n_synthetic", "n_models"), pl.Int64)
     | dict.fromkeys(
-        ("natural", "synthetic", "difference", "t", "p_value", "d_z", "low_95", "high_95"),
+        ("natural", "synthetic", "difference", "t", "p_value", "d_z"),
         pl.Float64,
     )
-    | {"verdict": pl.String, "verdict_standard_90": pl.String, "smallest_margin_95": pl.Float64}
+    | dict.fromkeys(("low_95", "high_95", "low_90", "high_90", "margin"), pl.Float64)
+    | {"verdict": pl.String, "verdict_standard_90": pl.String}
+    | dict.fromkeys(("smallest_margin_95", "smallest_margin_90"), pl.Float64)
     | dict.fromkeys(("panel", "origin", "note"), pl.String)
 )
 
@@ -264,9 +267,9 @@ def _contrast(values: pl.DataFrame, margin: float) -> dict[str, Any]:
         parts[False], parts[True], margin=margin, design="independent", unequal_variances=True
     ).row(0, named=True)
     row |= {name: test[name] for name in ("t", "p_value", "d_z")}
-    kept = ("low_95", "high_95", "verdict", "verdict_standard_90", "smallest_margin_95")
-    row |= {name: bounds[name] for name in kept}
-    return row | {"note": test["note"] or bounds["note"]}
+    kept = ("low_95", "high_95", "low_90", "high_90", "verdict", "verdict_standard_90")
+    row |= {name: bounds[name] for name in (*kept, "smallest_margin_95", "smallest_margin_90")}
+    return row | {"margin": margin, "note": test["note"] or bounds["note"]}
 
 
 def agreement(

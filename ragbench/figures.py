@@ -16,6 +16,7 @@ from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
 from ragbench.figures_effects import forest
 from ragbench.figures_lines import curves
+from ragbench.figures_panels import equivalence, panels
 from ragbench.figures_planes import heatmap, scatter
 from ragbench.figures_round import radar, sunburst
 from ragbench.figures_rows import bars, spread
@@ -29,9 +30,11 @@ __all__ = [
     "colour",
     "curves",
     "dots",
+    "equivalence",
     "forest",
     "gap",
     "heatmap",
+    "panels",
     "radar",
     "scatter",
     "spread",

@@ -24,7 +24,7 @@ from ragbench.layout import (
 from ragbench.style import PALETTE, colour
 
 NO_ROWS = "No rows to draw: the frame is empty."
-_STARS = "* p < .05, ** p < .01, *** p < .001"
+STARS = "* p < .05, ** p < .01, *** p < .001"
 
 
 def forest(
@@ -68,10 +68,10 @@ def forest(
     figure = go.Figure()
     for at, row in enumerate(rows):
         up = 0.18 if second else 0.0
-        figure.add_trace(_effect(row, -at + up, name, percent=percent))
+        figure.add_trace(effect(row, -at + up, name, percent=percent))
         if second:
             second_name = f"{metric_label(beside or '')} {name.lower()}"
-            mark = _effect(second[at], -at - up, second_name, percent=percent, is_second=True)
+            mark = effect(second[at], -at - up, second_name, percent=percent, is_second=True)
             figure.add_trace(mark)
     texts = [
         "<br>".join(shown_number(row, percent=percent) for row in pair)
@@ -92,7 +92,7 @@ def forest(
         least=12 + 2 * LINE if second else 25,
     )
     ends_shown = [row[end] for row in (*rows, *second) for end in ("value", "low", "high")]
-    _around(made, [end for end in ends_shown if end is not None], reference, percent=percent)
+    around(made, [end for end in ends_shown if end is not None], reference, percent=percent)
     return made
 
 
@@ -128,14 +128,14 @@ def stars(p_value: float | None) -> str:
 def stars_note(p_value: str) -> str:
     kinds = {"p_value": "", "p_holm": " (adjusted by Holm)"}
     kind = kinds.get(p_value, f" ({p_value.replace('_', ' ')})")
-    return _STARS + kind
+    return STARS + kind
 
 
 def hue_of(row: Row) -> str:
     return colour(row["model"]) if row["model"] else PALETTE[0]
 
 
-def _effect(
+def effect(
     row: Row, height: float, name: str, *, percent: bool, is_second: bool = False
 ) -> go.Scatter:
     hue = hue_of(row)
@@ -180,7 +180,7 @@ def shown_number(row: Row, *, percent: bool) -> str:
     return text + row.get("stars", "")
 
 
-def _around(figure: go.Figure, ends: Sequence[float], reference: float, *, percent: bool) -> None:
+def around(figure: go.Figure, ends: Sequence[float], reference: float, *, percent: bool) -> None:
     """The axis of effects with its line of reference; in points when these are proportions."""
     low, high = min([*ends, reference]), max([*ends, reference])
     room = 0.06 * (high - low) or 0.05

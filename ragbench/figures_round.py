@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,18 +12,28 @@ import polars as pl
 from ragbench import style
 from ragbench.errors import RagbenchError, UnknownColumn
 from ragbench.facts import facts, marks, metric_label, unit, value_label
-from ragbench.layout import LABEL_SIZE, NOTE_SIZE, Row, empty, framed, number_text, points_text
+from ragbench.layout import (
+    LABEL_SIZE,
+    NOTE_SIZE,
+    Legend,
+    Row,
+    empty,
+    framed,
+    note,
+    number_text,
+    points_text,
+)
 from ragbench.style import PALETTE, colour
 
 _DARK = tuple(PALETTE[place] for place in (0, 5, 13, 3, 11, 9, 4, 8))  # white text is read on them
 _SMALL = 0.12  # of the inner ring: less has no room for its name, and stands in the legend
-_DASHES = ("solid", "dash", "dot")
+_DASHES, _KEYS = ("solid", "dash", "dot"), ("line", "dashed", "dotted")
 
 
 def radar(
     frame: pl.DataFrame,
     axes_column: str,
-    value: str,
+    value: str | Sequence[str],
     *,
     label: str = "model",
     title: str | None = None,
@@ -30,10 +41,11 @@ def radar(
 ) -> go.Figure:
     """One closed line per label over the values of `axes_column`, each axis from 0 %.
 
-    The edge is 100 %, or 50 or 25 % when all values are below; `edge=1` makes pictures comparable.
-    Axes and labels come in the order in which the frame names them, the first axis on top. A value
-    that is missing leaves its line open and is named in the caption. With fewer than three axes
-    there is no area to see, and the picture says so.
+    Several values give a radar each, two beside each other. The edge is 100 %, or 50 or 25 % when
+    all values are below; `edge=1` makes pictures comparable. Axes and labels come in the order in
+    which the frame names them, the first axis on top. A value that is missing leaves its line open
+    and is named in the caption. With fewer than three axes there is no area to see, and the picture
+    says so.
 
     >>> frame = pl.DataFrame({"model": ["a"] * 3, "domain": ["Legal", "Energy", "Medical"]})
     >>> trace = radar(frame.with_columns(strict_ias=pl.Series([0.1, 0.2, 0.3])), "domain",
@@ -42,17 +54,41 @@ def radar(
     ('a', (0.1, 0.2, 0.3, 0.1))
     """
     place = "frame for figures.radar"
-    rows = marks(frame, value, label, place=place)
-    axes = [row["label"] for row in marks(frame, value, axes_column, place=place)]
-    title = metric_label(value) if title is None else title
+    metrics = [value] if isinstance(value, str) else list(value)
+    axes = [row["label"] for row in marks(frame, metrics[0], axes_column, place=place)]
+    title = " and ".join(metric_label(name) for name in metrics) if title is None else title
     order = list(dict.fromkeys(axes))
     if frame.is_empty():
         return empty("No rows to draw: the frame is empty.", title)
     if len(order) < 3:
         count = f"{len(order)} {axes_column.replace('_', ' ')}{'s' if len(order) > 1 else ''}"
         return empty(f"{count}: a radar takes three or more; figures.bars shows fewer.", title)
-    values = [row["value"] for row in rows if row["value"] is not None]
-    if any(not 0 <= number <= 1 for number in values):
+    drawn = [_profiles(frame, axes_column, name, label, axes) for name in metrics]
+    edges = [edge or _edge(profiles) for profiles in drawn]
+    names = list(drawn[0])
+    hues = {name: _hue(drawn[0][name], nth, label) for nth, name in enumerate(names)}
+    figure = go.Figure()
+    for nth, profiles in enumerate(drawn):
+        for at, (name, profile) in enumerate(profiles.items()):
+            trace = _profile(name, profile, order, hues[name], _DASHES[at % 3])
+            figure.add_trace(trace.update(subplot=_polar(nth)))
+    units = ", ".join(dict.fromkeys(unit(metric) for metric in metrics))
+    at_edge = f", edge {100 * edges[0]:.3g} %" if len(metrics) == 1 else ""
+    notes = [f"centre 0 %{at_edge}: {units}"]
+    missing = _missing(drawn, metrics, order)
+    if missing:
+        notes.append("no value: " + ", ".join(missing))
+    notes += [t for t in facts(frame, metrics, each="point") if not t.startswith("bars: ")]
+    legend = [(_KEYS[nth % 3], hues[name], name) for nth, name in enumerate(names)]
+    return _as_radars(figure, title, notes, legend, metrics, order, drawn, edges)
+
+
+def _profiles(
+    frame: pl.DataFrame, axes_column: str, value: str, label: str, axes: Sequence[str]
+) -> dict[str, dict[str, Row]]:
+    """The rows of each label by axis."""
+    rows = marks(frame, value, label, place="frame for figures.radar")
+    if any(row["value"] is not None and not 0 <= row["value"] <= 1 for row in rows):
         raise RagbenchError(
             f"figures.radar draws proportions, and {value} has values outside 0-1. Rescale it, or "
             "use figures.bars or figures.heatmap."
@@ -66,24 +102,39 @@ def radar(
                 "Choose one with a filter, or aggregate the frame first."
             )
         profile[axis] = row
-    hues = {name: _hue(profile, nth, label) for nth, (name, profile) in enumerate(profiles.items())}
-    figure = go.Figure(
-        [
-            _profile(name, profile, order, hues[name], _DASHES[nth % 3])
-            for nth, (name, profile) in enumerate(profiles.items())
-        ]
-    )
-    return _as_radar(figure, frame, value, title, order, profiles, hues, edge or _edge(values))
+    return profiles
 
 
-def _edge(values: Sequence[float]) -> float:
+def _value(profile: dict[str, Row], axis: str) -> float | None:
+    return profile[axis]["value"] if axis in profile else None
+
+
+def _missing(
+    drawn: Sequence[dict[str, dict[str, Row]]], metrics: Sequence[str], order: Sequence[str]
+) -> list[str]:
+    return [
+        f"{name} in {axis}" + (f" ({metric_label(metric)})" if len(metrics) > 1 else "")
+        for metric, profiles in zip(metrics, drawn, strict=True)
+        for name, profile in profiles.items()
+        for axis in order
+        if _value(profile, axis) is None
+    ]
+
+
+def _polar(nth: int) -> str:
+    return "polar" if nth == 0 else f"polar{nth + 1}"
+
+
+def _edge(profiles: dict[str, dict[str, Row]]) -> float:
     """The smallest round edge that holds all values."""
-    return next((edge for edge in (0.25, 0.5) if max(values, default=1) <= edge), 1.0)
+    rows = [row["value"] for profile in profiles.values() for row in profile.values()]
+    most = max([value for value in rows if value is not None], default=1.0)
+    return next((edge for edge in (0.25, 0.5) if most <= edge), 1.0)
 
 
 def _hue(profile: dict[str, Row], nth: int, label: str) -> str:
     model = next(iter(profile.values()))["model"]
-    return colour(model) if model and label == "model" else PALETTE[nth % len(PALETTE)]
+    return colour(model) if model and label in ("model", "row") else PALETTE[nth % len(PALETTE)]
 
 
 def _profile(
@@ -110,60 +161,95 @@ def _profile(
     )
 
 
-def _as_radar(
+def _as_radars(
     figure: go.Figure,
-    frame: pl.DataFrame,
-    value: str,
     title: str,
+    notes: Sequence[str],
+    legend: Legend,
+    metrics: Sequence[str],
     order: Sequence[str],
-    profiles: dict[str, dict[str, Row]],
-    hues: dict[str, str],
-    edge: float,
+    drawn: Sequence[dict[str, dict[str, Row]]],
+    edges: Sequence[float],
 ) -> go.Figure:
-    lines = [style.wrapped(axis, 14, most=2) for axis in order]
+    """One radar as wide as the picture, or several, two in a row, each with its name above."""
+    is_one = len(metrics) == 1
+    lines = [style.wrapped(axis, 14 if is_one else 10, most=2) for axis in order]
+    widest = max(style.columns(line) for text in lines for line in text)
+    outer = 12 if is_one else 6  # margins of the picture
+    cell = style.WIDTH - 2 * outer if is_one else (style.WIDTH - 2 * outer) / 2
+    side = 8 + 7 * widest if is_one else 6.4 * widest - 8
+    across = cell - 2 * side
+    above, below = (0, 0) if is_one else (44, 24 + 8)
+    tall = above + across + below
+    count = math.ceil(len(metrics) / 2)
+    look = {"size": LABEL_SIZE if is_one else NOTE_SIZE, "color": style.INK}
+    for nth, (metric, profiles, edge) in enumerate(zip(metrics, drawn, edges, strict=True)):
+        down, right = divmod(nth, 2)
+        left, top = right * cell + side, down * tall + above
+        width, height = style.WIDTH - 2 * outer, count * tall
+        domain = {
+            "x": [left / width, (left + across) / width],
+            "y": [1 - (top + across) / height, 1 - top / height],
+        }
+        polar = _axes(order, lines, profiles, edge, look) | {"domain": domain}
+        if not is_one:
+            polar["radialaxis"]["ticktext"] = [""] * 5
+            name = f"<b>{style.label(metric_label(metric))}</b><br>edge {100 * edge:.3g} %"
+            at = {"x": right * cell / width, "y": 1 - down * tall / height, "yanchor": "top"}
+            note(figure, name, font=look, **at)
+        figure.update_layout({_polar(nth): polar})
+    margin = {"l": outer, "r": outer}
+    above, below = (18, 40) if is_one else (0, 8)
+    size = int(count * tall)
+    return framed(figure, title, notes, margin, size, legend=legend, above=above, below=below)
+
+
+def _axes(
+    order: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    profiles: dict[str, dict[str, Row]],
+    edge: float,
+    look: dict[str, Any],
+) -> dict[str, Any]:
+    """The axes of a radar; circles are named between those two axes where most room is."""
     count = 4 if edge == 1 else 5
     steps = [edge * nth / count for nth in range(1, count + 1)]
-    side = 20 + int(7 * max(style.columns(line) for text in lines for line in text))
-    figure.update_layout(
-        polar={
-            "bgcolor": "white",
-            "angularaxis": {
-                "rotation": 90,
-                "direction": "clockwise",
-                "tickmode": "array",
-                "tickvals": [360 * nth / len(order) for nth in range(len(order))],
-                "ticktext": ["<br>".join(style.label(line) for line in text) for text in lines],
-                "tickfont": {"size": LABEL_SIZE, "color": style.INK},
-                "ticks": "",
-                "gridcolor": style.GRID,
-                "linecolor": style.GRID,
-            },
-            "radialaxis": {
-                "range": [0, edge],
-                "tickvals": steps,
-                "ticktext": [f"{100 * step:.0f} %" for step in steps],
-                "tickfont": {"size": NOTE_SIZE, "color": style.QUIET},
-                "ticks": "",
-                "angle": 90 - 180 / len(order),
-                "tickangle": 90 - 180 / len(order),
-                "gridcolor": style.GRID,
-                "showline": False,
-            },
-        }
-    )
-    missing = [
-        f"{name} in {axis}"
-        for name, profile in profiles.items()
-        for axis in order
-        if profile.get(axis, {"value": None})["value"] is None
+    tops = [max([_value(p, axis) or 0.0 for p in profiles.values()], default=0.0) for axis in order]
+    reach = [max(top, tops[(nth + 1) % len(tops)]) for nth, top in enumerate(tops)]
+    free = min(range(len(order)), key=lambda nth: reach[nth])
+    angle = 90 - 360 / len(order) * (free + 0.5)
+    named = [
+        (count - nth) % 2 == 1 and (step > reach[free] or step == edge)
+        for nth, step in enumerate(steps)
     ]
-    notes = [f"centre 0 %, edge {100 * edge:.3g} %: {unit(value)}"]
-    if missing:
-        notes.append("no value: " + ", ".join(missing))
-    notes += [t for t in facts(frame, [value], each="point") if not t.startswith("bars: ")]
-    legend = [("line", hues[name], name) for name in profiles]
-    margin = {"l": side, "r": side}
-    return framed(figure, title, notes, margin, style.WIDTH - 2 * side, legend=legend, below=40)
+    return {
+        "bgcolor": "white",
+        "angularaxis": {
+            "rotation": 90,
+            "direction": "clockwise",
+            "tickmode": "array",
+            "tickvals": [360 * nth / len(order) for nth in range(len(order))],
+            "ticktext": ["<br>".join(style.label(line) for line in text) for text in lines],
+            "tickfont": look,
+            "ticks": "",
+            "gridcolor": style.GRID,
+            "linecolor": style.GRID,
+        },
+        "radialaxis": {
+            "range": [0, edge],
+            "tickvals": steps,
+            "ticktext": [
+                f"{100 * step:.0f} %" if is_named else ""
+                for step, is_named in zip(steps, named, strict=True)
+            ],
+            "tickfont": {"size": NOTE_SIZE, "color": style.QUIET},
+            "ticks": "",
+            "angle": angle,
+            "tickangle": angle,
+            "gridcolor": style.GRID,
+            "showline": False,
+        },
+    }
 
 
 def sunburst(

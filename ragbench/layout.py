@@ -14,9 +14,11 @@ LABEL_SIZE, NOTE_SIZE, TITLE_SIZE = 13, 12, 16
 LINE = 17  # pixels between two lines of labels
 _LABEL_COLUMNS, _CAPTION_COLUMNS = 25, 76
 _DRAWN = "M{0},{1} L{2},{1} L{2},{3} L{0},{3} Z"
+_DASHES = {"line": "solid", "dashed": "5px,3px", "dotted": "2px,2px"}
 Row = dict[str, Any]
 Legend = Sequence[tuple[str, str | None, str]]
-"""A mark (dot, ring, square, diamond, triangle, cross, line), its colour (None: ink), its text."""
+"""A mark (dot, ring, square, diamond, triangle, cross; line, dashed, dotted), its colour (None:
+ink), its text."""
 
 
 def error_bars(rows: Sequence[Row], hue: str) -> dict[str, Any]:
@@ -160,8 +162,8 @@ def framed(
     return figure
 
 
-def _key_width(text: str) -> int:
-    return 34 + 6 * style.columns(text)
+def _key_width(text: str, mark: str = "") -> int:
+    return (46 if mark in _DASHES else 34) + 6 * style.columns(text)
 
 
 def _legend_lines(legend: Legend, width: int) -> list[list[tuple[str, str | None, str]]]:
@@ -170,20 +172,20 @@ def _legend_lines(legend: Legend, width: int) -> list[list[tuple[str, str | None
     used = width
     for mark, hue, text in legend:
         short = style.wrapped(text, 60, most=1)[0]
-        if used + _key_width(short) > width - 6 or not lines:
+        if used + _key_width(short, mark) > width - 6 or not lines:
             lines.append([])
             used = 12
         lines[-1].append((mark, hue, short))
-        used += _key_width(short)
+        used += _key_width(short, mark)
     return lines
 
 
 def _add_legend(figure: go.Figure, legend: Legend, *, left: int, above: int) -> None:
     """Marks with their meanings, drawn in pixels from the upper left corner of the plot."""
     for mark, hue, text in legend:
-        r = 4 if mark in ("diamond", "triangle", "cross") else 5
+        r = 4 if mark in ("diamond", "triangle", "cross") else 11 if mark in _DASHES else 5
         x, y = left + r, above
-        outline = {"color": hue or style.INK, "width": 2}
+        outline = {"color": hue or style.INK, "width": 2, "dash": _DASHES.get(mark, "solid")}
         round_one = {"x0": x - r, "x1": x + r, "y0": y - r, "y1": y + r}
         path = _path(mark, x, y, r)
         figure.add_shape(
@@ -200,7 +202,7 @@ def _add_legend(figure: go.Figure, legend: Legend, *, left: int, above: int) -> 
         )
         look = {"yanchor": "middle", "font_color": style.INK}
         note(figure, style.label(text), x=0, y=1, xshift=x + r + 6, yshift=y, **look)
-        left += _key_width(text)
+        left += _key_width(text, mark)
 
 
 def _path(mark: str, x: int, y: int, r: int) -> str | None:
@@ -210,7 +212,7 @@ def _path(mark: str, x: int, y: int, r: int) -> str | None:
         "triangle": f"M{x - r},{y - r} L{x},{y + r} L{x + r},{y - r} Z",
         "cross": f"M{x - r},{y} L{x + r},{y} M{x},{y - r} L{x},{y + r}",
         "square": _DRAWN.format(x - 4, y - 4, x + 4, y + 4),
-        "line": f"M{x - r},{y} L{x + r},{y}",
+        **dict.fromkeys(_DASHES, f"M{x - r},{y} L{x + r},{y}"),
     }.get(mark)
 
 

@@ -108,7 +108,9 @@ def reasoning_gains(
     Columns: a (reasoning), b (standard), metric, context_mode, n pairs, lost (planned, without
     both values), only_a, only_b; mean_a, mean_b, difference with low and high (percentile
     bootstrap of pairs, 10,000); p_value (McNemar, one-sided: a is better), method, stars (of the
-    p as it is: * .05, ** .01, *** .001), p_holm over all rows; panel, origin, note.
+    p as it is: * .05, ** .01, *** .001), p_holm over all rows; beside them clustered_low,
+    clustered_high and the two-sided clustered_p_value of `paired`, with clustered_p_holm; panel,
+    origin, note.
 
     `pairs` names (reasoning, standard) models; otherwise those of one family and size
     (models.family, params_b, paradigm) are taken. Comparisons that the study has no verdicts for
@@ -131,9 +133,12 @@ def reasoning_gains(
     if not rows:
         raise RagbenchError(f"no pair of variants has verdicts on the same instances: {lacking}")
     frame = pl.DataFrame(rows, schema=_GAIN)
-    known = frame["p_value"].is_not_null()
-    holm = stats.adjust(frame["p_value"])["holm"] if known.any() else frame["p_value"]
-    return frame.with_columns(p_holm=holm)
+    adjusted = {
+        f"{kind}p_holm": stats.adjust(frame[f"{kind}p_value"])["holm"]
+        for kind in ("", "clustered_")
+        if frame[f"{kind}p_value"].is_not_null().any()
+    }
+    return frame.with_columns(**adjusted)
 
 
 _GAIN: dict[str, Any] = (
@@ -141,6 +146,8 @@ _GAIN: dict[str, Any] = (
     | dict.fromkeys(("n", "lost", "only_a", "only_b"), pl.Int64)
     | dict.fromkeys(("mean_a", "mean_b", "difference", "low", "high", "p_value"), pl.Float64)
     | {"method": pl.String, "stars": pl.String, "p_holm": pl.Float64}
+    | dict.fromkeys([f"clustered_{name}" for name in ("low", "high", "p_value")], pl.Float64)
+    | {"clustered_p_holm": pl.Float64}
     | dict.fromkeys(("panel", "origin", "note"), pl.String)
 )
 
@@ -148,7 +155,9 @@ _GAIN: dict[str, Any] = (
 def _gain(row: dict[str, Any]) -> dict[str, Any]:
     """What the paper adds to a paired difference: its own interval, test and stars."""
     made: dict[str, Any] = {"lost": row["lost_a"] + row["lost_b"] + row["lost_both"]}
-    made |= {"p_holm": None, "p_value": None, "method": None, "stars": "", "note": None}
+    made |= {f"clustered_{name}": row[name] for name in ("low", "high", "p_value")}
+    made |= dict.fromkeys(("p_holm", "clustered_p_holm", "p_value", "method", "note"))
+    made["stars"] = ""
     cells = [row[name] for name in ("both", "only_a", "only_b", "neither")]
     if None in cells:
         return made | {"note": "trials were averaged: no McNemar test; interval clustered by query"}

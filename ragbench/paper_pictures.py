@@ -15,9 +15,17 @@ if TYPE_CHECKING:
 SHOWN_MODELS = 5
 """How many models a radar holds before none can be told from another (as in Figure 9)."""
 
+PROFILED = ("strict_ias", "loose_ias", "faithfulness", "coverage")
+"""The metrics of Figure 9."""
+
 
 def picture(
-    kind: str, frame: pl.DataFrame, title: str, value: str, *columns: Any, **choices: Any
+    kind: str,
+    frame: pl.DataFrame,
+    title: str,
+    value: str | list[str],
+    *columns: Any,
+    **choices: Any,
 ) -> go.Figure:
     """The picture of that kind, `figures.<kind>(frame, *columns, value, …)`; plotly is loaded here.
 
@@ -84,7 +92,9 @@ def gains(frame: pl.DataFrame, title: str) -> go.Figure:
     pairs = [f"{a} − {_own(b, a)}" for a, b in frame.select("a", "b").rows()]
     named = frame.with_columns(pl.Series("row", names), pl.Series("pair", pairs), model=pl.col("a"))
     choices = {"label": "row", "p_value": "p_value", "adjusted": "p_holm", "has_bars": True}
-    about = {"unit": "pairs", "note": f"{frame['lost'].sum()} pairs missing; small: p after Holm"}
+    lost = int(frame["lost"].sum())
+    note = f"{lost or 'none'} missing · grey: p adjusted by Holm"
+    about = {"unit": "pairs", "note": note}
     return picture("panels", named, title, "difference", "pair", **choices, **about)
 
 
@@ -116,12 +126,24 @@ def equivalence(frame: pl.DataFrame, title: str) -> go.Figure:
 
 
 def profiles(frame: pl.DataFrame, title: str) -> go.Figure:
-    """Strict IAS by domain of the models with the highest, at most five."""
+    """A radar per metric over domains, of the models with the highest Strict IAS, at most five."""
     means = frame.group_by("model").agg(pl.col("strict_ias").mean()).drop_nulls()
     best = means.sort("strict_ias", "model", descending=[True, False]).head(SHOWN_MODELS)
     drawn = frame.filter(pl.col("model").is_in(best["model"].to_list()))
     label = "row" if "setting" in frame.columns else "model"
-    return picture("radar", _labelled(drawn), title, "strict_ias", "domain", label=label)
+    known = [name for name in PROFILED if drawn[name].drop_nulls().len()]
+    return picture("radar", _labelled(drawn), title, known, "domain", label=label)
+
+
+def cells(frame: pl.DataFrame, title: str) -> go.Figure:
+    """Strict IAS of every model in every domain, with its number."""
+    if "setting" in frame.columns:  # two names: there is room for a short one
+        plain = pl.col("model").map_elements(
+            lambda name: name if name.startswith("sim/") else short(name), pl.String
+        )
+        frame = frame.with_columns(row=pl.concat_str(plain, "setting", separator=" · "))
+    label = "row" if "setting" in frame.columns else "model"
+    return picture("heatmap", frame, title, "strict_ias", "domain", label)
 
 
 def short(model: str) -> str:

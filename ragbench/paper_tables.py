@@ -175,7 +175,7 @@ def in_order(frame: pl.DataFrame, *then: str) -> pl.DataFrame:
     """Models of the paper in the order of Table 2, then others by name."""
     ranked = frame.with_columns(_place=places("table2", "model", frame["model"]))
     others = [name for name in ("setting", *then) if name in frame.columns]
-    return ranked.sort("_place", "model", *others).drop("_place")
+    return ranked.sort("_place", "model", *others, maintain_order=True).drop("_place")
 
 
 def places(name: str, column: str, values: pl.Series) -> pl.Series:

@@ -74,6 +74,23 @@ def shares(**changed):
     return pl.DataFrame(columns | changed)
 
 
+def bounds(**changed):
+    """Three differences with the intervals of an equivalence test and their verdicts."""
+    columns = {
+        "metric": ["a", "b", "c"],
+        "difference": [0.02, -0.3, 0.15],
+        "low_95": [-0.05, -0.4, 0.05],
+        "high_95": [0.09, -0.2, 0.25],
+        "low_90": [-0.04, -0.38, 0.07],
+        "high_90": [0.08, -0.22, 0.19],
+        "verdict": ["equivalent", "different", "different"],
+        "verdict_standard_90": ["equivalent", "different", "equivalent"],
+        "n_natural": [27] * 3,
+        "origin": ["recorded"] * 3,
+    }
+    return pl.DataFrame(columns | changed)
+
+
 def every_kind(names, origin="recorded", title=None):
     """One picture of each kind whose labels are `names` (three or more)."""
     grid = cells(names, names, origin=origin)
@@ -82,6 +99,10 @@ def every_kind(names, origin="recorded", title=None):
     one = per_model(names, origin)
     return {
         "forest": figures.forest(effect, p_value="p_value", beside="stratified", title=title),
+        "panels": figures.panels(effect, "model", beside="stratified", title=title),
+        "equivalence": figures.equivalence(
+            bounds(metric=names[:3], origin=[origin] * 3), title=title
+        ),
         "scatter": figures.scatter(one, "coverage", "strict_ias", group="model", title=title),
         "bars": figures.bars(grid, "strict_ias", label="domain", group="model", title=title),
         "spread": figures.spread(grid, "strict_ias", label="domain", title=title),
