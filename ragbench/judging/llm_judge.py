@@ -123,7 +123,7 @@ def plan(
 
 def _version(name: str) -> str:
     """A hash of all that is said to a judge about a criterion, in both languages."""
-    files = ["fences", name, *filter(None, [claiming.PROMPTS.get(name)])]
+    files = ["fences", "again", name, *filter(None, [claiming.PROMPTS.get(name)])]
     texts = [prompts.load(file, language).hash for file in files for language in prompts.LANGUAGES]
     return hashlib.sha256(" ".join(texts).encode()).hexdigest()[:12]
 
@@ -213,8 +213,10 @@ def run(
 
     `progress` is told how many requests there will be and gives what is called with the tally.
     """
-    append(path, made.rows, step="judge", origin=origin)
     con = connect(path)
+    if _is_new(con, made):
+        append(path, made.rows, step="judge", origin=origin)
+        refresh(con)
     config = {"judge": made.name, "where": dict(where or {})}
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
@@ -255,6 +257,15 @@ def run(
         made_now = sum(row["criterion"] == criterion for row in rows[done:])
         rows += [{"criterion": criterion, "is_left": True}] * (count - made_now)
     return rows
+
+
+def _is_new(con: Any, made: Plan) -> bool:
+    """Whether the study lacks the judge, or a criterion that it is going to use."""
+    for relation, key in (("judges", "judge"), ("criteria", "criterion")):
+        there = {row[0] for row in con.execute(f"SELECT {key} FROM {relation}").fetchall()}
+        if not {row[key] for row in made.rows.get(relation, [])} <= there:
+            return True
+    return False
 
 
 def _extractions(
@@ -316,16 +327,16 @@ def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:
         asked = form(prompt)
         turn = str(first["repeat"])
         if criterion in claiming.PROMPTS:
-            readings, said = await _claims(ask, prompt, material, turn)
+            readings, said = await one_claims(ask, prompt, material, turn)
         else:
-            reading, said = await _one(ask, prompt, asked, material, turn)
+            reading, said = await one_verdict(ask, prompt, asked, material, turn)
             readings = [reading]
         return _stored(rows, readings, said.raw, prompt.head.get("also_criterion"), asked.highest)
 
     return judge
 
 
-async def _one(
+async def one_verdict(
     ask: Ask, prompt: prompts.Prompt, asked: Form, material: Material, turn: str
 ) -> tuple[Reading, Answer]:
     def read(reply: str, made: Call, is_truncated: bool) -> tuple[Reading, str | None]:
@@ -339,7 +350,7 @@ async def _one(
     return (found._replace(error=said.error) if said.error else found), said
 
 
-async def _claims(
+async def one_claims(
     ask: Ask, prompt: prompts.Prompt, material: Material, turn: str
 ) -> tuple[list[Reading], Answer]:
     count = len(material.claims)

@@ -42,8 +42,10 @@ def call(
     """The request that `prompt` makes of `material`; another `turn` has another code.
 
     The documents, question and response come first and the code depends on them alone, so that an
-    endpoint which remembers how prompts begin has to read them once for all requirements.
+    endpoint which remembers how prompts begin reads them once for all requirements, and what the
+    system says once for all responses.
     """
+    wanted = material.language
     judged = material.texts()
     code = _code(material, judged, turn)
     values = {
@@ -55,20 +57,19 @@ def call(
         "claims": _fence("CLAIMS", _numbered(material.claims), code),
         "code": code,
     }
-    rules, hint = (part["content"] for part in _fences(material.language).messages(code=code))
-    messages = prompt.messages(**values)
-    if messages[0]["role"] == "system":
-        messages[0]["content"] += f"\n\n{rules}"
-    else:
-        messages.insert(0, {"role": "system", "content": rules})
+    rules, first = (part["content"] for part in _ours("fences", wanted).messages(code=code))
+    parts = {part["role"]: part["content"] for part in prompt.messages(**values)}
+    system = f"{parts['system']}\n\n{rules}" if "system" in parts else rules
+    user = f"{first}\n\n{parts['user']}"
     if again:
-        messages[-1]["content"] += f"\n\n{hint}"
+        user += f"\n\n{_ours('again', wanted).user}"
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     return Call(messages, code, judged)
 
 
 @cache
-def _fences(language: str | None) -> prompts.Prompt:
-    return prompts.load("fences", language)
+def _ours(name: str, language: str | None) -> prompts.Prompt:
+    return prompts.load(name, language)
 
 
 def _code(material: Material, judged: Sequence[str], turn: str) -> str:

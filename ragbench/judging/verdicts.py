@@ -186,8 +186,7 @@ def read_verdict(
     score, why = _score(said(found, form.verdict), form)
     if score is None:
         return reading._replace(error=f"unparsed: {form.verdict}: {why}")
-    dictated = _dictated(form.verdict, judged)
-    if not _has_code(found, code) and any(_score(value, form)[0] == score for value in dictated):
+    if not _has_code(found, code) and _is_said(score, _dictated(form.verdict, judged), form):
         return reading._replace(error=_ECHO)
     if problem := _contradiction(found, form, score):
         return reading._replace(error=f"contradiction: {problem}")
@@ -221,7 +220,7 @@ def read_numbered(
         odd = [key for key in found if key.strip().isdigit() and not 1 <= int(key) <= count]
         if odd:
             problem = f"unparsed: the reply numbers a claim {odd[0]}, of 1 to {count}"
-        elif not _has_code(found, code) and _dictates_numbers(judged):
+        elif not _has_code(found, code) and _is_said(said(found, "1"), _dictated_first(judged)):
             problem = _ECHO
     if found is None or problem:
         return [Reading(error=problem, path=path)] * count, problem
@@ -241,6 +240,12 @@ def _score(value: object, form: Form) -> tuple[float | None, str | None]:
     if score is not None and not form.is_scale and score not in (form.lowest, form.highest):
         return None, f"neither {form.lowest:g} nor {form.highest:g}: {_shown(value)}"
     return score, why
+
+
+def _is_said(value: object, dictated: Sequence[str], form: Form = Form()) -> bool:  # noqa: B008
+    """Whether one of the `dictated` values means the same as `value`."""
+    score = _score(value, form)[0]
+    return score is not None and any(_score(other, form)[0] == score for other in dictated)
 
 
 def _flag(found: Object, field: str | None) -> float | None:
@@ -281,8 +286,9 @@ def _dictated(field: str, judged: Sequence[str]) -> list[str]:
     return [found for text in judged for found in pattern.findall(fold(text))]
 
 
-_NUMBERED = re.compile(r"[\"'“”]1[\"'“”]\s*:")
+_NUMBERED = re.compile(r"[\"'“”]1[\"'“”]\s*:\s*[\"'“”]?(\w{1,9})")
 
 
-def _dictates_numbers(judged: Sequence[str]) -> bool:
-    return any(_NUMBERED.search(fold(text)) for text in judged)
+def _dictated_first(judged: Sequence[str]) -> list[str]:
+    """The values that the texts judged put behind a quoted number 1."""
+    return [found for text in judged for found in _NUMBERED.findall(fold(text))]
