@@ -1,0 +1,196 @@
+"""All checks of a declaration, made in the way of rounding that fits the print best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from ragbench.audit.declaration import Cell, Check, Declaration, EmptyCell, read
+from ragbench.audit.kinds import KINDS, Test
+from ragbench.audit.rounding import CONVENTIONS
+from ragbench.audit.together import conflicts
+from ragbench.errors import BadRow
+
+STATUS = {True: "consistent", False: "inconsistent", None: "undecidable"}
+
+
+@dataclass
+class Finding:
+    """What one check found: the cells, the arithmetic in words, and what would settle it."""
+
+    check: str
+    kind: str
+    status: str
+    cells: list[Cell]
+    arithmetic: str
+    settle: str
+    assume: str = ""
+    rounding: str = ""
+    claims: list[str] | None = None  # None: those whose cells are read
+
+
+@dataclass
+class Audit:
+    """A declaration, its findings, and the way of rounding that fits the print best."""
+
+    declaration: Declaration
+    findings: list[Finding]
+    rounding: str
+
+
+def audit(path: str | Path) -> Audit:
+    """The findings of every check that is declared for a file.
+
+    `path` is a declaration (TOML) or a CSV file with one beside it. All ways of rounding are tried;
+    the print is read in the one that leaves fewest contradictions, and a finding says when another
+    one would lift it. Besides the single checks, all sums, means, differences, counts and orders
+    are asked to hold at once.
+
+    Raises:
+        ImportFailed: a file is missing or cannot be read, or there is no declaration.
+        BadRow, UnknownName, UnknownColumn: the declaration names what is not there.
+
+    Example:
+        >>> audit("data/paper/enterpriserag.toml")  # doctest: +SKIP
+    """
+    declaration = read(path)
+    tests = [test for check in declaration.checks for test in _made(check)]
+    ways = [declaration.rounding] if declaration.rounding else list(CONVENTIONS)
+    best: tuple[str, list[bool | None], list[list[Test]]] | None = None
+    fewest = None
+    for way in ways:
+        verdicts = [None if test.is_slow else test.judge(way)[0] for test in tests]
+        judged = list(zip(tests, verdicts, strict=True))
+        sound = [test for test, verdict in judged if verdict is not False]
+        cores = conflicts(sound, way, [test for test, verdict in judged if verdict is False])
+        wrong = sum(verdict is False for verdict in verdicts) + len(cores)
+        if fewest is None or wrong < fewest:
+            fewest, best = wrong, (way, verdicts, cores)
+        if wrong == 0:
+            break
+    assert best is not None
+    way, _, cores = best
+    findings = [_finding(test, way) for test in tests]
+    findings += [_joint(core, way) for core in cores]
+    return Audit(declaration, findings, way)
+
+
+def _made(check: Check) -> list[Test]:
+    """The tests of a check; one that nothing can be said of where a number is not printed."""
+    try:
+        return KINDS[check.kind](check)
+    except EmptyCell as problem:
+        reason = str(problem)
+        return [Test(check, [], lambda convention: (None, reason), "the number that is missing")]
+    except (ValueError, TypeError) as problem:
+        raise BadRow(f"check {check.name!r} ({check.kind}) cannot be made: {problem}") from problem
+
+
+def _finding(test: Test, way: str) -> Finding:
+    verdict, words = test.judge(way)
+    other = ""
+    if verdict is False:
+        lifts = [w for w in CONVENTIONS if w != way and test.judge(w)[0] is not False]
+        other = f"would hold with: {', '.join(lifts)}" if lifts else "no way of rounding lifts it"
+    check = test.check
+    return Finding(
+        check.name,
+        check.kind,
+        STATUS[verdict],
+        list(dict.fromkeys(test.cells)),
+        words,
+        check.option("settle", test.settle),
+        check.option("assume", ""),
+        other,
+        check.option("claims"),
+    )
+
+
+def _joint(core: list[Test], way: str) -> Finding:
+    """The finding that some tests, each fine alone, cannot hold together."""
+    cells = list(dict.fromkeys(cell for test in core for cell in test.cells))
+    names = list(dict.fromkeys(test.check.name for test in core))
+    told = " ".join(f"({place}) {test.judge(way)[1]}" for place, test in enumerate(core, 1))
+    words = f"Each of these can hold alone, but no numbers that print like this satisfy all: {told}"
+    lifts = [w for w in CONVENTIONS if w != way and not conflicts(core, w)]
+    return Finding(
+        " + ".join(names),
+        "together",
+        STATUS[False],
+        [cell for cell in cells if cell.table],
+        words,
+        "; ".join(dict.fromkeys(test.check.option("settle", test.settle) for test in core)),
+        "; ".join(dict.fromkeys(a for test in core if (a := test.check.option("assume", "")))),
+        f"would hold with: {', '.join(lifts)}" if lifts else "no way of rounding lifts it",
+        list(dict.fromkeys(name for test in core for name in test.check.option("claims", ())))
+        or None,
+    )
+
+
+def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
+    """One row per finding: status, check, kind, cells, arithmetic, assumes, rounding, settle.
+
+    `status` keeps one of *inconsistent*, *undecidable*, *consistent*; inconsistent ones come first.
+    """
+    rows = [
+        {
+            "status": x.status,
+            "check": x.check,
+            "kind": x.kind,
+            "cells": "; ".join(cell.where for cell in x.cells if cell.table),
+            "arithmetic": x.arithmetic,
+            "assumes": x.assume,
+            "rounding": x.rounding,
+            "settle": x.settle,
+        }
+        for x in sorted(found.findings, key=lambda x: _ORDER.index(x.status))
+        if status in (None, x.status)
+    ]
+    names = ("status", "check", "kind", "cells", "arithmetic", "assumes", "rounding", "settle")
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
+
+
+def claims(found: Audit) -> pl.DataFrame:
+    """One row per claim: claim, text, verdict, why (one line), settle, checks (their number).
+
+    *inconsistent*: a finding that bears on the claim is. *undecidable*: one leaves it open, or is
+    inconsistent under an assumption that is not printed, or nothing printed bears on it. Else
+    *consistent*. A check bears on the claims it names, or else on those whose cells it reads.
+    """
+    rows = []
+    for (table, name), text in found.declaration.claims.items():
+        bearing = [x for x in found.findings if _bears(x, table, name)]
+        first = min(bearing, key=_weight, default=None)
+        verdict, why = "undecidable", "No other printed number bears on it."
+        if first:
+            is_open = first.status == "inconsistent" and first.assume
+            verdict = "undecidable" if is_open else first.status
+            why = (
+                f"Inconsistent if {first.assume}: {first.arithmetic}"
+                if is_open
+                else first.arithmetic
+            )
+        settle = first.settle if first and verdict != "consistent" else ""
+        rows.append(
+            {"claim": name, "text": text, "verdict": verdict, "why": why, "settle": settle}
+            | {"checks": len(bearing)}
+        )
+    return pl.DataFrame(rows)
+
+
+def _weight(finding: Finding) -> int:
+    """Which of several findings speaks for a claim: the smallest."""
+    if finding.status == "inconsistent":
+        return 1 if finding.assume else 0
+    return 2 + _ORDER.index(finding.status)
+
+
+def _bears(finding: Finding, table: str, name: str) -> bool:
+    if finding.claims is not None:
+        return name in finding.claims
+    return bool(table) and any((cell.table, cell.row) == (table, name) for cell in finding.cells)
+
+
+_ORDER = ["inconsistent", "undecidable", "consistent"]

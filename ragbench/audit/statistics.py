@@ -1,0 +1,292 @@
+"""Printed statistics against what they are computed from: kappa, rho, ICC, intervals, errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from ragbench.audit.declaration import Cell, Check
+from ragbench.audit.kinds import Linear, Test, Verdict, amount, kind, shown
+from ragbench.audit.rounding import Span, plain
+from ragbench.errors import BadRow
+
+# ---------------------------------------------------------------- kappa
+
+
+def highest_kappa(agreement: float, categories: int = 2) -> float:
+    """The largest kappa of two raters who agree on this share, whatever their margins.
+
+    With two categories the disagreements d are best split into margins (1 ± d) / 2, which gives
+    (1 - d)² / (1 + d²); with more, chance agreement can approach 0 and kappa the agreement.
+
+    >>> round(highest_kappa(0.91), 3), highest_kappa(0.91, categories=5)
+    (0.821, 0.91)
+    """
+    if categories > 2:
+        return agreement
+    apart = 1 - agreement
+    return (1 - apart) ** 2 / (1 + apart**2)
+
+
+def kappas(agreements: range, n: int) -> np.ndarray:
+    """The kappa of every two-by-two table of n items with a number of agreements in the range."""
+    found = []
+    for agreed in agreements:
+        both, only = np.meshgrid(np.arange(agreed + 1), np.arange(n - agreed + 1))
+        first, second = both + only, both + (n - agreed - only)
+        chance = (first * second + (n - first) * (n - second)) / n**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found.append(((agreed / n - chance) / (1 - chance)).ravel())
+    every = np.concatenate(found) if found else np.array([])
+    return every[np.isfinite(every)]
+
+
+@kind("kappa", "kappa agreement n categories")
+def kappa_tests(check: Check) -> list[Test]:
+    """`kappa` and raw `agreement` belong to one table of two raters (of `n` items)."""
+    kappa, agreement, n = check.one("kappa"), check.one("agreement"), check.maybe("n")
+    categories = int(check.option("categories", 2))
+    items = int(n.printed.value) if n else 0
+
+    def judge(convention: str) -> Verdict:
+        target, share = kappa.span(convention), agreement.span(convention)
+        highest = highest_kappa(min(1.0, float(share.high or 1)), categories)
+        words = (
+            f"With an agreement of {shown(agreement)}, kappa is at most {plain(highest, 3)}, "
+            f"whatever the margins; printed is {shown(kappa)}."
+        )
+        if target.low is not None and target.low > highest + 1e-9:
+            return False, f"{words} {_needed(kappa, convention, categories)}"
+        if not items or items > 400 or categories > 2:
+            return True, words
+        whole = share.times(n.printed.value if n else kappa.printed.value).whole()
+        if not whole:
+            return None, f"{words} No number of {items} items is {shown(agreement)}."
+        values = kappas(whole, items)
+        near = values[np.argmin(np.abs(values - float(kappa.printed.value)))]
+        words += f" Of all tables of {items} items the nearest has kappa {plain(near, 4)}."
+        return any(target.holds(float(value)) for value in np.unique(values)), words
+
+    cells = [cell for cell in (kappa, agreement, n) if cell]
+    return [Test(check, cells, judge, "the table of counts of the two raters")]
+
+
+def _needed(kappa: Cell, convention: str, categories: int) -> str:
+    """The agreement that a kappa asks for at least."""
+    least = float(kappa.span(convention).low or 0)
+    shares = np.linspace(0, 1, 10_001)
+    enough = next(s for s in shares if highest_kappa(float(s), categories) >= least)
+    return f"Such a kappa needs an agreement of at least {plain(100 * enough, 4)} %."
+
+
+# ---------------------------------------------------------------- rank correlation
+
+
+@cache
+def _squares(n: int) -> np.ndarray:
+    """The sum of squared rank differences of every order of n."""
+    orders = np.array(list(itertools.permutations(range(n))), dtype=np.int16)
+    return ((orders - np.arange(n)) ** 2).sum(axis=1)
+
+
+def spearman_p(rho: float, n: int) -> float:
+    """Two-sided p of a rank correlation without ties: exact up to n = 8, beyond by Student's t.
+
+    >>> round(spearman_p(-0.5, 5), 2)
+    0.45
+    """
+    if n <= 8:
+        every = 1 - 6 * _squares(n) / (n * (n * n - 1))
+        return float((np.abs(every) >= abs(rho) - 1e-9).mean())
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(rho) * math.sqrt((n - 2) / max(1e-300, 1 - rho**2)), n - 2))
+
+
+@kind("spearman", "rho n p")
+def rank_tests(check: Check) -> list[Test]:
+    """`rho` is a Spearman correlation of `n` points without ties, and `p` is its p value."""
+    rho, n, p = check.one("rho"), check.one("n"), check.maybe("p")
+    points = int(n.printed.value)
+    if points < 3:
+        raise BadRow(f"check {check.name!r}: a rank correlation needs at least 3 points.")
+
+    def judge(convention: str) -> Verdict:
+        steps = points * (points**2 - 1)
+        apart = np.unique(_squares(points)) if points <= 8 else np.arange(0, steps // 3 + 1, 2)
+        values = 1 - 6 * apart / steps
+        fits = [float(value) for value in values if rho.span(convention).holds(float(value))]
+        near = ", ".join(
+            plain(v, 4) for v in sorted(values, key=lambda v: abs(v - float(rho.printed.value)))[:2]
+        )
+        words = f"Orders of {points} points without ties give rho in steps: "
+        words += f"nearest to {shown(rho)} are {near}."
+        if not fits or p is None:
+            return bool(fits), words
+        found = [spearman_p(value, points) for value in fits]
+        words += f" Its two-sided p is {plain(found[0], 3)}; printed is p {shown(p)}."
+        return any(p.span(convention).holds(value) for value in found), words
+
+    cells = [cell for cell in (rho, n, p) if cell]
+    return [Test(check, cells, judge, "the points themselves; ties allow other values")]
+
+
+# ---------------------------------------------------------------- from printed raw scores
+
+
+@kind("icc", "value low high scores targets")
+def icc_tests(check: Check) -> list[Test]:
+    """`value` (`low`, `high`) is ICC(2,k) of the printed `scores`, `targets` rows of raters."""
+    from ragbench.stats import icc2k
+
+    asked = {
+        "icc2_k": check.one("value"),
+        "icc2_k_low": check.maybe("low"),
+        "icc2_k_high": check.maybe("high"),
+    }
+    scores = check.many("scores")
+    table = _table(check, scores)
+
+    def row(values: np.ndarray) -> np.ndarray:
+        return np.array(icc2k(values.tolist()).select(list(asked)).row(0), dtype=float)
+
+    @cache
+    def centre() -> np.ndarray:
+        return row(table)
+
+    @cache
+    def reach() -> np.ndarray:
+        """How far the rounding of the scores can move each number, by one score after another."""
+        moved = np.zeros(len(asked))
+        for place, cell in enumerate(scores):
+            bumped = table.copy().ravel()
+            bumped[place] += float(cell.printed.unit) / 2
+            moved += np.abs(row(bumped.reshape(table.shape)) - centre())
+        return 1.5 * moved + 1e-9  # the half more is for curvature
+
+    tests = []
+    for place, (name, cell) in enumerate(asked.items()):
+        if cell is None:
+            continue
+
+        def judge(
+            convention: str, place: int = place, name: str = name, cell: Cell = cell
+        ) -> Verdict:
+            middle, span = float(centre()[place]), cell.span(convention)
+            label = name.replace("icc2_k", "ICC(2,k)").replace("_", ", ")
+            words = (
+                f"Recomputed from the {len(scores)} printed scores, {label} is {plain(middle, 4)}; "
+                f"printed is {shown(cell)}."
+            )
+            if span.holds(middle):
+                return True, words
+            words += f" Their rounding moves it by up to {plain(reach()[place], 2)}."
+            return _reaches(span, middle, float(reach()[place])), words
+
+        tests.append(Test(check, [cell], judge, "the unrounded scores", is_slow=True))
+    return tests
+
+
+@kind("mean_rho", "value scores targets")
+def mean_rho_tests(check: Check) -> list[Test]:
+    """`value` is the mean over pairs of raters of Spearman's rho between their printed `scores`."""
+    from ragbench.stats import mean_spearman
+
+    value, scores = check.one("value"), check.many("scores")
+    table = _table(check, scores)
+    has_ties = any(len(set(column)) < len(column) for column in table.T.tolist())
+
+    def judge(convention: str) -> Verdict:
+        mean = float(mean_spearman(table.tolist())["mean_rho"].item())
+        words = (
+            f"The printed scores give a mean rho of {plain(mean, 4)}; printed is {shown(value)}."
+        )
+        if value.span(convention).holds(mean):
+            return True, words
+        return (
+            (None, f"{words} Scores that print alike may differ.") if has_ties else (False, words)
+        )
+
+    return [Test(check, [value], judge, "the unrounded scores", is_slow=True)]
+
+
+def _table(check: Check, scores: list[Cell]) -> np.ndarray:
+    targets = int(check.one("targets").printed.value)
+    if targets < 1 or len(scores) % targets:
+        raise BadRow(f"check {check.name!r}: {len(scores)} scores do not fill {targets} rows.")
+    return np.array([float(cell.printed.value) for cell in scores]).reshape(targets, -1)
+
+
+def _reaches(span: Span, centre: float, reach: float) -> bool:
+    low = span.low is None or centre + reach >= float(span.low)
+    return low and (span.high is None or centre - reach <= float(span.high))
+
+
+# ---------------------------------------------------------------- intervals and errors
+
+
+@kind("interval", "estimate low high n method")
+def interval_tests(check: Check) -> list[Test]:
+    """`low` to `high` holds `estimate`; `method`: symmetric, wald, wilson or clopper_pearson."""
+    from ragbench.stats import proportion_interval
+
+    estimate, low, high, n = (check.maybe(x) for x in ("estimate", "low", "high", "n"))
+    assert estimate is not None
+    assert low is not None
+    assert high is not None
+    method = check.option("method", "")
+    one = Fraction(1)
+    rising = [
+        Linear(((one, b), (-one, a)), Span(Fraction(0), None))
+        for a, b in ((low, estimate), (estimate, high))
+    ]  # type: ignore[arg-type]
+    middle = Linear(((one, low), (one, high), (-2 * one, estimate)))
+
+    def judge(convention: str) -> Verdict:
+        words = f"{shown(estimate)} [{shown(low)}, {shown(high)}]:"
+        if not all(statement.can_hold(convention) for statement in rising):
+            return False, f"{words} the estimate lies outside its interval."
+        if method in ("symmetric", "wald") and not middle.can_hold(convention):
+            half = (low.printed.value + high.printed.value) / 2
+            return False, f"{words} the middle is {amount(half, estimate)}, not the estimate."
+        if n is None or method in ("", "symmetric"):
+            return True, f"{words} the estimate lies inside."
+        size = int(n.printed.value)
+        nearest = ""
+        for x in estimate.span(convention).times(n.printed.value).whole():
+            row = proportion_interval(x, size).row(0, named=True)
+            ends = row[f"{method}_low"], row[f"{method}_high"]
+            nearest = f"{x} of {size} gives {amount(ends[0], low, 4)} to {amount(ends[1], high, 4)}"
+            if low.span(convention).holds(ends[0]) and high.span(convention).holds(ends[1]):
+                return True, f"{words} {nearest}."
+        return False, f"{words} {nearest or f'no count of {size} gives the estimate'} ({method})."
+
+    cells = [cell for cell in (estimate, low, high, n) if cell]
+    linear = [*rising, middle] if method in ("symmetric", "wald") else rising
+    return [Test(check, cells, judge, "the count, the n and the kind of interval", linear)]
+
+
+@kind("standard_error", "se n p sd")
+def error_tests(check: Check) -> list[Test]:
+    """`se` is sqrt(p(1 - p) / n) of a proportion `p`, or `sd` / sqrt(n)."""
+    se, n = check.one("se"), check.one("n")
+    source = check.one("p" if "p" in check.options else "sd")
+    root = math.sqrt(float(n.printed.value))
+
+    def judge(convention: str) -> Verdict:
+        span = source.span(convention)
+        ends = [float(end) for end in (span.low or 0, source.printed.value, span.high or 1)]
+        if "p" in check.options:
+            ends += [0.5] if ends[0] <= 0.5 <= ends[2] else []
+            ends = [math.sqrt(max(0.0, p * (1 - p))) for p in ends]
+        values = [end / root for end in ends]
+        words = f"{shown(source)} and n = {shown(n)} give {amount(values[1], se, 4)}; "
+        words += f"printed is {shown(se)}."
+        low, high = min(values), max(values)
+        return _reaches(se.span(convention), (low + high) / 2, (high - low) / 2), words
+
+    return [Test(check, [se, n, source], judge, "which standard error it is, and its n")]
