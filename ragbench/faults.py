@@ -112,6 +112,12 @@ _PARTICULAR = (
         "GROUP BY instance_id, constraint_id HAVING count(*) > 1",
     ),
     (
+        "runs",
+        "it is simulated, and the study holds measured or recorded rows as well",
+        "SELECT run_id AS example FROM runs WHERE origin = 'simulated' "
+        "AND EXISTS (FROM runs WHERE origin <> 'simulated')",
+    ),
+    (
         "wanted",
         "two responses have the same response_id; rename the model or the instance",
         "SELECT instance_id || '/' || model || '/' || setting || '/' || trial AS example "

@@ -40,7 +40,14 @@ from ragbench.journal import (
     set_aside,
 )
 from ragbench.migration import migrate
-from ragbench.relations import FOLLOWS, IMPLIED, KEYS, SCHEMA_VERSION, SUPERSEDED
+from ragbench.relations import (
+    DESCRIBED,
+    FOLLOWS,
+    KEYS,
+    NEVER_FILLED,
+    SCHEMA_VERSION,
+    SUPERSEDED,
+)
 from ragbench.summaries import rewrite_summaries, summarise
 
 __all__ = ["add_frames", "fold", "fold_quietly", "pace", "rewrite", "rewrite_summaries"]
@@ -233,7 +240,7 @@ def _add(
     replaced = 0
     if relation in SUPERSEDED:
         replaced = _give_way(con, relation)
-    elif relation in IMPLIED:
+    elif relation in DESCRIBED:
         replaced = _say_more(con, relation)
     same = _same(KEYS[relation], "t", "i")
     con.execute(f"DELETE FROM _incoming AS i USING store.main.{relation} AS t WHERE {same}")
@@ -298,6 +305,12 @@ def _give_way(con: duckdb.DuckDBPyConnection, relation: str) -> int:
     )
     for follower in [name for name, parent in FOLLOWS.items() if parent == relation]:
         con.execute(f"DELETE FROM store.main.{follower} AS t USING _replaced AS i WHERE {same}")
+    if relation == "responses":  # verdicts on the failure say nothing about the text
+        for judged in ("judgments", "evidence", "claims"):
+            con.execute(
+                f"DELETE FROM store.main.{judged} AS t USING _replaced AS i "
+                "WHERE t.response_id = i.response_id"
+            )
     return int(
         con.execute(
             f"DELETE FROM store.main.{relation} AS t USING _replaced AS i WHERE {same}"
@@ -306,14 +319,26 @@ def _give_way(con: duckdb.DuckDBPyConnection, relation: str) -> int:
 
 
 def _say_more(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    """Remove rows that are only a key where `_incoming` says more."""
+    """Fill blanks of stored rows from `_incoming`; what a row says already is never changed."""
     others = [name for name in relations.columns(relation) if name not in KEYS[relation]]
-    bare = " AND ".join(f't."{name}" IS NULL' for name in others)
-    more = " OR ".join(f'i."{name}" IS NOT NULL' for name in others)
+    filled = [name for name in others if name not in NEVER_FILLED]
+    same = _same(KEYS[relation], "t", "i")
+    more = " OR ".join(f't."{name}" IS NULL AND i."{name}" IS NOT NULL' for name in filled)
+    values = ", ".join(
+        f'"{name}" = coalesce(t."{name}", i."{name}")'
+        if name in filled
+        else f'"{name}" = t."{name}"'
+        for name in others
+    )
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE _filled AS SELECT t.* FROM store.main.{relation} AS t "
+        f"JOIN _incoming AS i ON {same} WHERE {more}"
+    )
+    con.execute(f"UPDATE _incoming AS i SET {values} FROM _filled AS t WHERE {same}")
+    same = _same(KEYS[relation], "t", "f")
     return int(
         con.execute(
-            f"DELETE FROM store.main.{relation} AS t USING _incoming AS i "
-            f"WHERE {_same(KEYS[relation], 't', 'i')} AND {bare} AND ({more})"
+            f"DELETE FROM store.main.{relation} AS t USING _filled AS f WHERE {same}"
         ).fetchall()[0][0]
     )
 

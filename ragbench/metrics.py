@@ -17,7 +17,7 @@ import polars as pl
 from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.slices import COLUMN_TYPES, CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, grouping, scope
-from ragbench.store import at_once, refresh, remembered
+from ragbench.store import at_once, refresh, remembered, state
 from ragbench.sums import Metric, Source, key_of, read, statements
 
 Where = Mapping[str, Any] | None
@@ -87,12 +87,14 @@ def scores(
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
     _refuse_taken(chosen, criteria)
     columns = [RESPONSE_COLUMNS[name] for name in names]
-    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in f"{columns}{condition}" else ""
+    here = f"store_{state(con).number}.main"  # one file, also when a newer one comes meanwhile
+    models = f"LEFT JOIN {here}.models AS m ON m.model = s.model"
+    models = models if "m." in f"{columns}{condition}" else ""
     key = key_of(columns)
     own = [name for name in chosen if name in criteria]
     about_constraints = [metric for metric in METRICS if metric.name in chosen]
 
-    rows = f"FROM adherence_summary AS s {models} WHERE {condition}"
+    rows = f"FROM {here}.adherence_summary AS s {models} WHERE {condition}"
     queries = [
         f"SELECT {key}, s.panel, s.origin, count(*), count(*) FILTER (WHERE s.is_answered), "
         "count(*) FILTER (WHERE s.is_judged), count(*) FILTER (WHERE s.has_error), "
@@ -102,7 +104,7 @@ def scores(
         source = Source(rows, [key], "s.judged < s.planned")
         queries += statements(source, about_constraints)
     if own:
-        rows = f"FROM criterion_summary AS s {models} WHERE {condition}"
+        rows = f"FROM {here}.criterion_summary AS s {models} WHERE {condition}"
         source = Source(rows, [_METRIC_KEY, key], "s.value IS NULL")
         queries += statements(source, [_CRITERION])
     ledger, *found = at_once(con, *(partial(_fetch, sql=sql, values=values) for sql in queries))

@@ -50,8 +50,11 @@ SUPERSEDED = ("responses", "judgments")
 FOLLOWS = {"evidence": "judgments", "steps": "responses"}
 """Relations whose rows belong to one row of another, and are replaced together with it."""
 
-IMPLIED = ("models",)
-"""Relations of which the store makes rows itself, only a key; one that says more replaces it."""
+DESCRIBED = ("models", "queries", "constraints", "instances", "documents")
+"""Relations whose rows may come as little more than a key; a later row fills what is blank."""
+
+NEVER_FILLED = ("rule", "params")
+"""Columns whose blank says something: the judge checks a constraint that names no rule."""
 
 REFERENCES = (
     ("instances", "query_id", "queries", "query_id"),

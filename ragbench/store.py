@@ -264,8 +264,9 @@ def append(
 
     All rows or none are stored, in one atomic change of the file, which is made when absent. Rows
     whose key is there already are left alone (*present*), except that a success takes the place of
-    an error (*replaced*). `run_id`, `response_id`, trial, repeat and setting are filled in when
-    absent, models named by responses are added, and responses are put into `wanted`.
+    an error, and that blanks of models, queries, constraints, instances and documents are filled
+    (*replaced*). `run_id`, `response_id`, trial, repeat and setting are filled in when absent,
+    models named by responses are added, and responses are put into `wanted`.
 
     Args:
         relation: one relation's name with its `frame` (polars, pandas, Arrow, a list of mappings
@@ -287,10 +288,23 @@ def append(
     }
     if "constraints" in frames:
         _refuse_bad_rules(frames["constraints"])
+    if "criteria" in frames:
+        _refuse_taken_names(frames["criteria"])
     with fold_lock(file):
         if has_journals(file):  # rows may point to what a stopped process left there
             fold_journals(file)
         return rewrite(file, lambda con: add_frames(con, frames, run))
+
+
+def _refuse_taken_names(criteria: pl.DataFrame) -> None:
+    """Raise where a criterion has the name of a column that scores have anyhow."""
+    from ragbench.metrics import taken_names
+
+    taken = sorted(set(criteria["criterion"]) & taken_names())
+    if taken:
+        raise BadRow(
+            f"criteria: {taken[0]!r} is the name of a column of scores. Choose another name."
+        )
 
 
 def _refuse_bad_rules(constraints: pl.DataFrame) -> None:

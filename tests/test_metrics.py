@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench
-from ragbench import intervals, metrics
+from ragbench import intervals, metrics, store
 from ragbench.errors import AmbiguousPanel, RagbenchError, UnknownColumn, UnknownName
 
 SEEDS = st.integers(0, 2**32)
@@ -407,7 +407,8 @@ def test_a_criterion_of_ones_own_keeps_its_range(tmp_path):
 def test_a_criterion_cannot_take_the_place_of_another_column(tmp_path):
     path = tmp_path / "s.duckdb"
     taken = {"criterion": "judged", "target": "response", "lowest": 0, "highest": 1}
-    ragbench.append(path, "criteria", [taken])
+    with store.step(path, "import") as writer:  # append refuses it
+        writer.add({"criteria": taken})
     con = random_study.plain(path, [{"query": 1, "verdicts": [1], "more": {"judged": 0}}])
     with pytest.raises(RagbenchError, match="criterion 'judged' has the name of another column"):
         ragbench.scores(con)

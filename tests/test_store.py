@@ -476,3 +476,71 @@ def test_units_of_work_are_complete(path):
         (2,)
     ]
     assert ragbench.scores(con)["judged"].to_list() == [1]
+
+
+# ---------------------------------------------------------------- what is learnt later
+
+
+def test_a_later_row_fills_the_blanks_of_an_earlier_one_and_changes_nothing_else(tmp_path):
+    path = tmp_path / "s.duckdb"
+    constraint = {"constraint_id": "c", "query_id": "q", "dimension": "format"}
+    ragbench.append(
+        path,
+        {
+            "queries": {"query_id": "q"},
+            "instances": {"instance_id": "i", "query_id": "q", "context_mode": "noise"},
+            "constraints": constraint,
+            "instance_constraints": {"instance_id": "i", "ordinal": 1, "constraint_id": "c"},
+            "judges": {"judge": "j", "kind": "llm"},
+            "responses": {"instance_id": "i", "model": "m", "text": "x"},
+        },
+    )
+    key = {"response_id": "i/m/given_context/0", "criterion": "adherence", "judge": "j"}
+    ragbench.append(path, "judgments", {**key, "target_id": "c", "score": 1.0})
+    con = ragbench.connect(path)
+    assert ragbench.scores(con, by="domain")["domain"].to_list() == [None]
+    made = ragbench.append(
+        path,
+        {
+            "queries": {"query_id": "q", "domain": "Legal", "text": "几时？"},
+            "constraints": {**constraint, "text": "短", "rule": "no_emoji"},
+        },
+    )
+    assert made["replaced"].to_list() == [1, 1]
+    assert ragbench.scores(con, by="domain")["domain"].to_list() == ["Legal"]
+    found = con.sql("SELECT dimension, text, rule FROM constraints").fetchall()
+    assert found == [("format", "短", None)], "who checks a constraint is not a blank"
+    again = ragbench.append(
+        path, "queries", {"query_id": "q", "domain": "Medical", "language": "zh"}
+    )
+    assert again["replaced"].item() == 1
+    found = ragbench.connect(path).sql("SELECT domain, language, text FROM queries").fetchall()
+    assert found == [("Legal", "zh", "几时？")]
+    same = ragbench.append(
+        path, "queries", {"query_id": "q", "domain": "Medical", "language": "zh"}
+    )
+    assert same["present"].item() == 1
+
+
+def test_a_verdict_on_a_failed_response_does_not_count_for_the_text_that_replaces_it(study):
+    answer = {"instance_id": "law-noise", "model": "late"}
+    ragbench.append(study, "responses", {**answer, "error": "timeout"})
+    verdict = {**KEY, "response_id": "law-noise/late/given_context/0"}
+    target = rows_of(
+        study,
+        "SELECT constraint_id FROM instance_constraints JOIN constraints USING (constraint_id) "
+        "WHERE instance_id = 'law-noise' AND rule IS NULL",
+    )[0][0]
+    ragbench.append(study, "judgments", {**verdict, "target_id": target, "score": 0.0})
+    ragbench.append(study, "responses", {**answer, "text": "An answer."})
+    left = rows_of(study, f"FROM judgments WHERE response_id = '{verdict['response_id']}'")
+    assert left == []
+
+
+def test_a_criterion_cannot_take_the_name_of_a_column_of_scores(study):
+    with pytest.raises(BadRow, match="strict_ias"):
+        ragbench.append(
+            study,
+            "criteria",
+            {"criterion": "strict_ias", "target": "response", "lowest": 0, "highest": 1},
+        )
