@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from ragbench import relations
+from ragbench import forecast, relations
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.faults import faults
 from ragbench.metrics import By, Where
@@ -165,18 +165,28 @@ def _targets(criterion: str, target: str, is_rule: bool) -> str:
     return f"SELECT {columns}, s.response_id AS target_id FROM s {scope}"
 
 
-def outstanding(con: duckdb.DuckDBPyConnection, where: Where = None) -> pl.DataFrame:
-    """What is left to do, counted: columns step, model, judge, criterion, pending, errors.
+def outstanding(
+    con: duckdb.DuckDBPyConnection,
+    where: Where = None,
+    *,
+    models: Sequence[str] = (),
+    setting: str = "given_context",
+    trials: int = 1,
+) -> pl.DataFrame:
+    """What is left to do, counted, and what the answers will take.
 
-    Answers that earlier runs wanted, and verdicts of every rule set and LLM that the study knows.
-    `errors` are rows that are there but hold an error; `retry_errors` asks for them again.
+    Columns: step, model, judge, criterion, pending, errors, and for answers input_tokens,
+    output_tokens and cost (US dollars) as `forecast.answers` estimates them. Answers that earlier
+    runs wanted and those of `models`, as in `pending`, and verdicts of every rule set and LLM that
+    the study knows. `errors` are rows that hold an error; `retry_errors` asks for them again.
     """
     refresh(con)
     cursor = con.cursor()
     judges = cursor.execute(
         "SELECT judge FROM judges WHERE kind <> 'human' ORDER BY ALL"
     ).fetchall()
-    kinds: list[tuple[str, dict[str, Any]]] = [("answer", {})]
+    asked_for = {"models": models, "setting": setting, "trials": trials}
+    kinds: list[tuple[str, dict[str, Any]]] = [("answer", asked_for)]
     kinds += [("judge", {"judge": row[0]}) for row in judges]
     parts = []
     for step, who in kinds:
@@ -191,11 +201,16 @@ def outstanding(con: duckdb.DuckDBPyConnection, where: Where = None) -> pl.DataF
                 errors=pl.col("is_new").null_count().cast(pl.Int64),
             )
         )
+        if step == "answer":
+            counts = counts.join(forecast.answers(cursor, new), on="model", how="left")
         parts.append(counts.select(pl.lit(step).alias("step"), pl.all()))
-    names = ("step", "model", "judge", "criterion", "pending", "errors")
+    names = ("step", "model", "judge", "criterion", "pending", "errors", *_FORECAST)
     frame = pl.concat(parts, how="diagonal")
     empty = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
     return frame.with_columns(empty).select(names).sort("step", "model", "judge", "criterion")
+
+
+_FORECAST = ("input_tokens", "output_tokens", "cost")
 
 
 def ledger(

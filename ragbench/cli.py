@@ -6,6 +6,7 @@ or is wrong and was listed; 130 stopped by Ctrl-C (what was finished is stored).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,8 @@ Where = Annotated[
     typer.Option("--where", help="column=value; again for more, or a|b for any of."),
 ]
 Panel = Annotated[str | None, typer.Option(help="Judge or panel; the study's primary one.")]
+Setting = Annotated[str, typer.Option(help="given_context, constraints_last, or a file, name.md.")]
+Trials = Annotated[int, typer.Option(help="Responses per instance.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
 
 
@@ -83,16 +86,70 @@ def scores(
 def pending(
     study: Study,
     where: Where = None,
+    model: Annotated[list[str] | None, typer.Option(help="As if this one were run too.")] = None,
+    setting: Setting = "given_context",
+    trials: Trials = 1,
     csv: Csv = False,
 ) -> None:
-    """What is left to answer and to judge, by model and judge.
+    """What is left to answer and to judge, and what the answers will take in tokens and dollars.
 
-    ragbench pending my.duckdb --where domain=Legal
+    ragbench pending my.duckdb --model openai/gpt-4o-mini --where domain=Legal
     """
     from ragbench.checks import outstanding
+    from ragbench.run import prompts_of
     from ragbench.store import connect
 
-    _show(outstanding(connect(study), _where(where)), csv)
+    name = prompts_of(setting)[0]
+    con = connect(study)
+    _show(outstanding(con, _where(where), models=model or (), setting=name, trials=trials), csv)
+
+
+@app.command()
+def run(
+    study: Study,
+    model: Annotated[
+        list[str], typer.Option(help="local/smollm2, provider/model, or a name with --base-url.")
+    ],
+    setting: Setting = "given_context",
+    prompt: Annotated[str | None, typer.Option(help="Prompt, when the setting is another.")] = None,
+    trials: Trials = 1,
+    where: Where = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many answers of a model.")] = None,
+    retry_errors: Annotated[bool, typer.Option(help="Ask again where there is an error.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint.")] = None,
+    key_env: Annotated[str | None, typer.Option(help="Variable that holds the key.")] = None,
+    parameters: Annotated[str, typer.Option(help="temperature=0,max_tokens=500, …")] = "",
+    concurrency: Annotated[int | None, typer.Option(help="Calls at once at most.")] = None,
+    budget: Annotated[str, typer.Option(help="cost=5,tokens=1e6,minutes=30; any of them.")] = "",
+    prices: Annotated[str, typer.Option(help="input=1,output=3,cached=0.1 per million.")] = "",
+    timeout: Annotated[float, typer.Option(help="Seconds for one try.")] = 300.0,
+    csv: Csv = False,
+) -> None:
+    """Have models answer what they have not answered yet; stop it at any moment and call it again.
+
+    ragbench run my.duckdb --model local/smollm2 --limit 5
+    """
+    from ragbench.run import answer
+
+    report = answer(
+        study,
+        model,
+        setting=setting,
+        prompt=prompt,
+        trials=trials,
+        where=_where(where),
+        limit=limit,
+        retry_errors=retry_errors,
+        parameters=_numbers("--parameters", parameters),
+        base_url=base_url,
+        key_env=key_env,
+        concurrency=concurrency,
+        budget=_numbers("--budget", budget),
+        prices=_numbers("--prices", prices) or None,
+        timeout=timeout,
+    )
+    _show(report, csv)
+    _exit(3 if report.select((pl.col("errors") + pl.col("left")).sum()).item() else 0)
 
 
 @app.command()
@@ -117,19 +174,42 @@ def check(study: Study, panel: Panel = None, csv: Csv = False) -> None:
 @app.command()
 def judge(
     study: Study,
-    judge: Annotated[str, typer.Option(help="Who judges.")] = "rules",
+    judge: Annotated[
+        str, typer.Option("--judge", "--judge-model", help="rules, or a model, as for `run`.")
+    ] = "rules",
+    criteria: Annotated[str, typer.Option(help="Only these, comma between.")] = "",
+    prompt: Annotated[Path | None, typer.Option(help="A prompt of your own, name.md.")] = None,
+    repeats: Annotated[int, typer.Option(help="Verdicts on each.")] = 1,
     where: Where = None,
     retry_errors: Annotated[bool, typer.Option(help="Ask again where there is an error.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint.")] = None,
+    key_env: Annotated[str | None, typer.Option(help="Variable that holds the key.")] = None,
+    parameters: Annotated[str, typer.Option(help="temperature=0,max_tokens=500, …")] = "",
+    concurrency: Annotated[int | None, typer.Option(help="Calls at once at most.")] = None,
+    budget: Annotated[str, typer.Option(help="cost=5,tokens=1e6,minutes=30; any of them.")] = "",
 ) -> None:
     """Judge what is not judged yet; stop it at any moment and call it again.
 
-    ragbench judge my.duckdb --where model=my-model
+    ragbench judge my.duckdb --judge-model openai/gpt-4o --where model=my-model
     """
     from ragbench.judging.judge import judge as run
 
-    report = run(study, judge, where=_where(where), retry_errors=retry_errors)
+    report = run(
+        study,
+        judge,
+        criteria=_names(criteria) or None,
+        prompt=prompt,
+        repeats=repeats,
+        where=_where(where),
+        retry_errors=retry_errors,
+        base_url=base_url,
+        key_env=key_env,
+        parameters=_numbers("--parameters", parameters) if parameters else None,
+        concurrency=concurrency,
+        budget=_numbers("--budget", budget) or None,
+    )
     _show(report, False)
-    _exit(3 if report["errors"].sum() else 0)
+    _exit(3 if report.select((pl.col("errors") + pl.col("left")).sum()).item() else 0)
 
 
 @app.command()
@@ -231,7 +311,18 @@ def sample(
     _show(report.filter(pl.col("status") != "by construction").drop("decimals"), csv)
 
 
-COMMANDS = ("import", "scores", "pending", "check", "judge", "export", "rebuild", "pack", "sample")
+COMMANDS = (
+    "import",
+    "scores",
+    "pending",
+    "run",
+    "check",
+    "judge",
+    "export",
+    "rebuild",
+    "pack",
+    "sample",
+)
 
 
 def _names(text: str) -> list[str]:
@@ -246,6 +337,20 @@ def _pairs(text: str) -> dict[str, str]:
             raise RagbenchError(f"--map {part!r} has no '='; write our column=theirs.")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _numbers(option: str, text: str) -> dict[str, Any]:
+    """`name=value, …` with values as JSON has them, else as text."""
+    values: dict[str, Any] = {}
+    for part in _names(text):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise RagbenchError(f"{option} {part!r} has no '='; write name=value.")
+        try:
+            values[name.strip()] = json.loads(value)
+        except ValueError:
+            values[name.strip()] = value
+    return values
 
 
 def _where(options: list[str] | None) -> dict[str, Any]:
