@@ -38,6 +38,9 @@ class Cell(NamedTuple):
     label: str = ""
     is_percent: bool = False
 
+    def __hash__(self) -> int:  # by its place: fractions are slow to hash
+        return hash((self.table, self.row, self.column, self.part))
+
     @property
     def where(self) -> str:
         """Table, row and column, for people."""

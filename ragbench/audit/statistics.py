@@ -79,7 +79,9 @@ def _needed(kappa: Cell, convention: str, categories: int) -> str:
     """The agreement that a kappa asks for at least."""
     least = float(kappa.span(convention).low or 0)
     shares = np.linspace(0, 1, 10_001)
-    enough = next(s for s in shares if highest_kappa(float(s), categories) >= least)
+    enough = next((s for s in shares if highest_kappa(float(s), categories) >= least), None)
+    if enough is None:
+        return "No agreement gives such a kappa."
     return f"Such a kappa needs an agreement of at least {plain(100 * enough, 4)} %."
 
 

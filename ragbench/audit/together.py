@@ -30,23 +30,27 @@ def conflicts(
 ) -> list[list[Test]]:
     """Smallest sets of tests that cannot hold together, of tests that can hold each alone.
 
-    First each relation with the counts behind its cells, then all that is linked. Where a cell of
-    a group is in a test that is `wrong` by itself, the second search is left out: it would find
-    echoes of that one.
+    Where a group of linked tests cannot hold, each relation is tried with the counts behind its
+    cells; only when that explains nothing is the group searched, and not if a cell of it is in a
+    test that is `wrong` by itself, of which that search would find echoes.
     """
     spoilt = {cell for test in wrong for cell in test.cells if not cell.printed.is_exact}
-    found = []
-    for group in _linked([Piece(test, statement) for test in tests for statement in test.linear]):
+    found: list[list[Piece]] = []
+    every = [Piece(test, statement) for test in tests for statement in test.linear]
+    if not every or possible(every, convention):
+        return []
+    for group in _linked(every):
+        if possible(group, convention):
+            continue
         counts = {p.statement.terms[0][1]: p for p in group if p.statement.is_whole}
+        cores = []
         for test in {id(p.test): p.test for p in group if not p.statement.is_whole}.values():
             own = [piece for piece in group if piece.test is test]
             own += [counts[cell] for cell in test.cells if cell in counts]
             if not possible(own, convention):
-                found.append(_smallest(own, convention))
-                group = [piece for piece in group if piece.test is not test]
-        is_spoilt = found or any(c in spoilt for p in group for _, c in p.statement.terms)
-        if not is_spoilt and not possible(group, convention):
-            found.append(_smallest(group, convention))
+                cores.append(_smallest(own, convention))
+        is_spoilt = any(c in spoilt for p in group for _, c in p.statement.terms)
+        found += cores if cores or is_spoilt else [_smallest(group, convention)]
     return [list({id(piece.test): piece.test for piece in core}.values()) for core in found]
 
 
