@@ -6,7 +6,7 @@ The public names, loaded when first used so that `import ragbench` stays quick:
 - numbers: `scores`, `constraint_scores`, `paired`, `independence`; `protocol_effect`,
   `natural_vs_synthetic`, `agreement`, `judge_reliability`; the tests are in `stats`
 - steps: `judge`
-- pictures and tables: `figures`, `tables`, `paper`
+- pictures and tables: `figures`, `tables`, `paper`; for notebooks `notebook`, `behaviours`
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ _FUNCTIONS = {
     "judge_reliability": "contrasts",
 }
 _MODULES = (
+    "behaviours",
     "errors",
     "figures",
     "metrics",
+    "notebook",
     "output",
     "paper",
     "simulate",

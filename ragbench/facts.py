@@ -12,6 +12,7 @@ from ragbench.errors import UnknownColumn
 
 SIMULATED = "simulated: not a result"
 PARTS = ("n", "planned", "low", "high", "lowest", "highest", "interval")
+_ASPECTS = ("metric", "kind")  # rows that differ in these alone are about the same responses
 _AFTER_GROUPS = {"origin", "planned", "answered", "judged", "errors", "n", "metric"}
 METRICS = {
     "loose_ias": "Loose IAS",
@@ -33,6 +34,7 @@ METRICS = {
     "loose_output": "Loose IAS, output",
     "loose_protocol": "Loose IAS, protocol",
     "error_rate": "Error rate",
+    "share_of_errors": "Share of failures",
 }
 HEADERS = {
     "d_z": "d (z)",
@@ -74,6 +76,7 @@ UNITS = {
     "loose_output": "share of output constraints",
     "loose_protocol": "share of protocol constraints",
     "error_rate": "share of constraints that failed",
+    "share_of_errors": "share of the constraints that failed",
 }
 _OVER_CONSTRAINTS = {  # what their n counts
     "loose_pooled",
@@ -83,6 +86,7 @@ _OVER_CONSTRAINTS = {  # what their n counts
     "loose_output",
     "loose_protocol",
     "error_rate",
+    "share_of_errors",
 }
 _LISTS: dict[str, Iterable[taxonomy.Entry]] = {
     "domain": taxonomy.DOMAINS,
@@ -113,7 +117,11 @@ def unit(metric: str) -> str:
     >>> unit("strict_ias"), unit("loose_ias")
     ('share of responses', 'mean share of constraints')
     """
-    return UNITS.get(metric, "share of responses" if is_share(metric) else "mean score")
+    if metric in UNITS:
+        return UNITS[metric]
+    if metric.startswith("share_of_"):
+        return metric.replace("_", " ")
+    return "share of responses" if is_share(metric) else "mean score"
 
 
 def axis(frame: pl.DataFrame, value: str) -> str:
@@ -368,8 +376,9 @@ def _span(counts: Sequence[int]) -> str:
 def _missing(frame: pl.DataFrame, read: list[pl.DataFrame]) -> list[str]:
     """Counted for the metric that lacks most: the metrics of a figure share their responses."""
     worst = None
-    if "metric" in frame.columns:  # a row per metric: each has its own
-        read = [part for table in read for part in _per_metric(table, frame["metric"])]
+    for name in _ASPECTS:
+        if name in frame.columns:
+            read = [part for table in read for part in _parted(table, frame[name])]
     for table in read:
         known = table.drop_nulls(["n", "planned"])
         if known.height:
@@ -389,8 +398,8 @@ def _missing(frame: pl.DataFrame, read: list[pl.DataFrame]) -> list[str]:
     return [f"{worst[0]:,} of {worst[1]:,} missing" if worst[0] else "none missing"]
 
 
-def _per_metric(table: pl.DataFrame, metric: pl.Series) -> list[pl.DataFrame]:
-    return table.with_columns(_metric=metric).partition_by("_metric", maintain_order=True)
+def _parted(table: pl.DataFrame, by: pl.Series) -> list[pl.DataFrame]:
+    return table.with_columns(_by=by).partition_by("_by", maintain_order=True)
 
 
 def _intervals(read: list[pl.DataFrame]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def rebuilt(artifact: str, con: duckdb.DuckDBPyConnection, **choices: Any) -> Ar
         raise
     except RagbenchError as lacking:
         title = paper.ARTIFACTS[artifact].title
-        print(f"Not made from this study: {title}. {lacking}")
+        reason = str(lacking)
+        print(f"Left out here: {title}. {reason[:1].upper()}{reason[1:]}")
         return paper.Artifact(artifact, title, pl.DataFrame())
 
 
@@ -81,6 +83,13 @@ def table(made: Artifact, **choices: Any) -> GT | None:
         for choice, columns in paper.ARTIFACTS[made.name].table.items()
     }
     return tables.html(made.frame, **{"title": made.title, **arranged, **choices})
+
+
+def model_by(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """What a row per model is grouped by: the model, and the setting where there are several."""
+    from ragbench import paper_tables
+
+    return list(paper_tables.model_by(con))
 
 
 def named(frame: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +119,7 @@ def about(frame: pl.DataFrame, *metrics: str) -> str:
     from ragbench.facts import facts
 
     said = [text for text in facts(frame, metrics) if not text.startswith("bars: ")]
-    return f"({'; '.join(said)})"
+    return "\n".join(textwrap.wrap(f"({'; '.join(said)})", 88))
 
 
 def statuses(cells: pl.DataFrame) -> str:
