@@ -153,7 +153,7 @@ def _number(row: Row, adjusted: str | None) -> str:
 
 def _legend(adjusted: str | None, beside: str | None) -> Legend:
     if adjusted is not None:
-        kind = {"p_holm": "after Holm"}.get(adjusted, adjusted.replace("_", " "))
+        kind = "after Holm" if adjusted.endswith("p_holm") else adjusted.replace("_", " ")
         return (("dot", None, f"p < .05 {kind}"), ("ring", None, f"p ≥ .05 {kind}"))
     if beside is not None:
         return (("dot", None, "all together"), ("ring", style.QUIET, metric_label(beside)))

@@ -87,9 +87,11 @@ def alignment(con: Con, panel: str | None = None, *, gold: str | None = None) ->
     """Table 9: how far experts agree with one another, and the judge with the adjudicated gold.
 
     One row per metric: n (responses that judge and gold graded), human_kappa (mean over pairs of
-    experts), judge_kappa with judge_kappa_low and _high, judge_agreement (0-1); a last row *all*
-    with their means. `gold` names the human judge whose verdicts are the gold, else the one whose
-    name says "gold", else the only one; the other people are the experts.
+    experts), judge_kappa with judge_kappa_low and _high, judge_agreement (0-1); n_human (responses
+    that two experts graded), human_agreement (0-1, all pairs) and Krippendorff's human_alpha with
+    human_alpha_low and _high; a last row *all* with the means. `gold` names the human judge whose
+    verdicts are the gold, else the one whose name says "gold", else the only one; the other people
+    are the experts.
     """
     judge = panel_name(con, panel)
     gold_panel, experts = _people(con, gold)
@@ -111,17 +113,20 @@ def alignment(con: Con, panel: str | None = None, *, gold: str | None = None) ->
                 "judge_kappa_low": found["low"],
                 "judge_kappa_high": found["high"],
                 "judge_agreement": found["percent_agreement"],
+                **_among(votes, experts),
                 "origin": merged(", ".join(both["origin"].unique())),
                 "note": found["note"],
             }
         )
     if not rows:
         raise RagbenchError(f"{judge} and {gold_panel} graded no response in common.")
-    frame = pl.DataFrame(rows, schema_overrides={"note": pl.String, "human_kappa": pl.Float64})
+    numbers = dict.fromkeys(("human_kappa", *_AMONG[1:]), pl.Float64)
+    frame = pl.DataFrame(rows, schema_overrides={"note": pl.String, "n_human": pl.Int64, **numbers})
+    means = ("human_kappa", "judge_kappa", "judge_agreement", "human_agreement", "human_alpha")
     total = frame.select(
         pl.lit("all").alias("metric"),
-        pl.col("n").sum(),
-        pl.col("human_kappa", "judge_kappa", "judge_agreement").mean(),
+        pl.col("n", "n_human").sum(),
+        pl.col(means).mean(),
         pl.lit(merged(", ".join(frame["origin"]))).alias("origin"),
     )
     return pl.concat([frame, total], how="diagonal")
@@ -196,6 +201,20 @@ def _votes(con: Con, metric: str, panels: Sequence[str]) -> pl.DataFrame:
     wide = rows.pivot("panel", index="response_id", values="vote").sort("response_id")
     absent = [pl.lit(None, pl.Float64).alias(name) for name in panels if name not in wide.columns]
     return wide.with_columns(absent).join(origin, on="response_id")
+
+
+_AMONG = ("n_human", "human_agreement", "human_alpha", "human_alpha_low", "human_alpha_high")
+
+
+def _among(votes: pl.DataFrame, experts: Sequence[str]) -> dict[str, Any]:
+    """How far the experts agree, whatever the number of them; nothing with fewer than two."""
+    if len(experts) < 2:
+        return dict.fromkeys(_AMONG)
+    rated = votes.select(experts).rows()
+    alpha = stats.krippendorff_alpha(rated).row(0, named=True)
+    same = stats.agreement(rated).row(0, named=True)
+    values = (alpha["n"], same["agreement"], alpha["alpha"], alpha["low"], alpha["high"])
+    return dict(zip(_AMONG, values, strict=True))
 
 
 def _mean_kappa(votes: pl.DataFrame, experts: Sequence[str]) -> float | None:

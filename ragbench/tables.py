@@ -276,6 +276,8 @@ def _note(frame: pl.DataFrame, printed: Sequence[Column], intervals: bool) -> st
     texts = facts(frame, [name for name in about if metric_label(name) in headers])
     if not intervals:
         texts = [text for text in texts if not text.startswith("bars: ")]
+    if "n" in headers:  # a column says it, row by row
+        texts = [text for text in texts if text != "n not stated"]
     return "; ".join(text.replace("bars: ", "brackets: ") for text in texts)
 
 

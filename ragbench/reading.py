@@ -1,0 +1,296 @@
+"""One response as an annotated reading: query, documents, text, and every verdict with its reason.
+
+The shape is that of Figure 15 of EnterpriseRAG (arXiv 2608.11584). Whatever a model, a document or
+a judge wrote is shown as it is written: no markup in it takes effect.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from ragbench import style, taxonomy
+from ragbench.errors import UnknownName
+from ragbench.facts import SIMULATED
+from ragbench.metrics import Where
+from ragbench.slices import RESPONSE_COLUMNS, panel_name, scope
+from ragbench.store import refresh
+
+Con = duckdb.DuckDBPyConnection
+
+_LONGEST = 4000  # letters of one text that are shown
+
+
+def failing(con: Con, where: Where = None, panel: str | None = None) -> pl.DataFrame:
+    """One row per response that was judged in full and misses a constraint.
+
+    Columns: response_id, model, setting, domain, context_mode; satisfied of planned constraints;
+    is_gap_missed (in a gap, the knowledge-gap protocol was not followed, as in Figure 15 of the
+    paper); origin. Those come first, then those with the largest share and number of constraints
+    met; then by response_id.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "failing")
+    return cursor.sql(
+        "SELECT s.response_id, s.model, s.setting, s.domain, s.context_mode::VARCHAR AS "
+        "context_mode, s.satisfied, s.planned, coalesce(s.context_mode = 'gap' AND "
+        "s.gap_planned > s.gap_followed, false) AS is_gap_missed, s.origin "
+        "FROM adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model "
+        f"WHERE {condition} AND s.judged = s.planned AND s.satisfied < s.planned "
+        "ORDER BY is_gap_missed DESC, s.satisfied / s.planned DESC, s.planned DESC, s.response_id",
+        params=values,
+    ).pl()
+
+
+def verdicts(con: Con, response_id: str, panel: str | None = None) -> pl.DataFrame:
+    """One row per constraint of a response: what was asked, the panel's verdict, and why.
+
+    Columns: ordinal, category, dimension, constraint, verdict (*met*, *not met*, *not triggered*:
+    its condition did not hold, *error: …*, *not judged*), reason, judge. In the order in which the
+    model saw them; then the verdicts on the response as a whole (no ordinal, category *response*).
+
+    Raises:
+        UnknownName: no such response, or no such panel.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    _head(cursor, response_id)
+    name = panel_name(cursor, panel)
+    rows = cursor.sql(_VERDICTS, params={"response": response_id, "panel": name}).pl()
+    return rows.select(
+        "ordinal",
+        "category",
+        "dimension",
+        "constraint",
+        pl.when(pl.col("error").is_not_null())
+        .then(pl.concat_str(pl.lit("error: "), "error"))
+        .when(pl.col("score").is_null())
+        .then(pl.lit("not judged"))
+        .when(~pl.col("is_triggered").fill_null(True))
+        .then(pl.lit("not triggered"))
+        .when(pl.col("score") >= 1)
+        .then(pl.lit("met"))
+        .otherwise(pl.lit("not met"))
+        .alias("verdict"),
+        "reason",
+        "judge",
+    )
+
+
+_EVIDENCE = (
+    "LEFT JOIN evidence AS e ON e.response_id = j.response_id AND e.criterion = j.criterion "
+    "AND e.target_id = j.target_id AND e.judge = j.judge AND e.repeat = j.repeat "
+)
+_VERDICTS = f"""
+    SELECT ic.ordinal, d.category::VARCHAR AS category, coalesce(d.label, c.dimension) AS dimension,
+        c.text AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge
+    FROM responses AS r JOIN instance_constraints AS ic USING (instance_id)
+    JOIN constraints AS c USING (constraint_id) LEFT JOIN dimensions AS d USING (dimension)
+    JOIN panels AS p ON p.panel = $panel
+    LEFT JOIN judgments AS j ON j.response_id = r.response_id AND j.criterion = 'adherence'
+        AND j.target_id = c.constraint_id AND j.repeat = 0
+        AND j.judge = CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+    {_EVIDENCE} WHERE r.response_id = $response
+    UNION ALL BY NAME
+    SELECT NULL AS ordinal, 'response' AS category, j.criterion AS dimension,
+        k.description AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge
+    FROM judgments AS j JOIN panels AS p ON p.judge = j.judge AND p.panel = $panel
+    LEFT JOIN criteria AS k ON k.criterion = j.criterion
+    {_EVIDENCE} WHERE j.response_id = $response AND j.target_id = $response AND j.repeat = 0
+    ORDER BY ordinal NULLS LAST, dimension
+"""
+
+
+def same_instance(con: Con, response_id: str, panel: str | None = None) -> pl.DataFrame:
+    """One row per constraint and response to the same instance: what fails for all, what for some?
+
+    Columns: response (of model, setting and trial what tells them apart), requirement (its number
+    and dimension), met (1 or 0; null where there is no verdict), n (1), panel, origin. By
+    requirement.
+
+    Raises:
+        UnknownName: no such response, or no such panel.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    _head(cursor, response_id)
+    parts = ("model", "setting", "trial")
+    rows = cursor.sql(
+        """
+        SELECT r.model, r.setting, 'trial ' || r.trial AS trial,
+            ic.ordinal || ' ' || coalesce(d.label, c.dimension, '') AS requirement,
+            j.score AS met, CASE WHEN j.score IS NOT NULL THEN 1 ELSE 0 END AS n, p.panel, s.origin
+        FROM responses AS r JOIN planned_responses AS s USING (response_id)
+        JOIN instance_constraints AS ic ON ic.instance_id = r.instance_id
+        JOIN constraints AS c USING (constraint_id) LEFT JOIN dimensions AS d USING (dimension)
+        JOIN panels AS p ON p.panel = $panel
+        LEFT JOIN judgments AS j ON j.response_id = r.response_id AND j.criterion = 'adherence'
+            AND j.target_id = c.constraint_id AND j.repeat = 0
+            AND j.judge = CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+        WHERE r.instance_id = (SELECT instance_id FROM responses WHERE response_id = $response)
+        ORDER BY ic.ordinal, r.model, r.setting, r.trial
+        """,
+        params={"response": response_id, "panel": panel_name(cursor, panel)},
+    ).pl()
+    telling = [name for name in parts if rows[name].n_unique() > 1] or ["model"]
+    named = rows.with_columns(response=pl.concat_str(telling, separator=" · "))
+    return named.select("response", pl.exclude(*parts, "response"))
+
+
+def documents(con: Con, response_id: str) -> pl.DataFrame:
+    """One row per document that the model saw: rank, role, doc_id, title, text. In that order.
+
+    Raises:
+        UnknownName: no such response.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    _head(cursor, response_id)
+    return cursor.sql(
+        "SELECT x.rank, x.role::VARCHAR AS role, x.doc_id, d.title, d.text FROM responses AS r "
+        "JOIN contexts AS x USING (instance_id) LEFT JOIN documents AS d USING (doc_id) "
+        "WHERE r.response_id = ? ORDER BY x.rank",
+        params=[response_id],
+    ).pl()
+
+
+def _head(cursor: Con, response_id: str) -> dict[str, Any]:
+    """The response and its query."""
+    found = cursor.sql(
+        "SELECT r.text AS response, r.error, r.model, r.setting, q.text AS query, q.domain, "
+        "i.context_mode::VARCHAR AS context_mode, s.origin FROM responses AS r "
+        "JOIN instances AS i USING (instance_id) JOIN queries AS q USING (query_id) "
+        "LEFT JOIN planned_responses AS s ON s.response_id = r.response_id "
+        "WHERE r.response_id = ?",
+        params=[response_id],
+    ).pl()
+    if found.is_empty():
+        known = cursor.execute("SELECT response_id FROM responses ORDER BY 1 LIMIT 50").fetchall()
+        raise UnknownName("response", response_id, [row[0] for row in known], place="the study")
+    return found.row(0, named=True)
+
+
+class Reading:
+    """An annotated reading: notebooks show it as a page, `print` as plain text."""
+
+    def __init__(
+        self, head: dict[str, Any], shown: pl.DataFrame, judged: pl.DataFrame, panel: str
+    ) -> None:
+        self.head, self.documents, self.verdicts, self.panel = head, shown, judged, panel
+
+    def _facts(self) -> list[str]:
+        head = self.head
+        modes = {entry.key: entry.label for entry in taxonomy.CONTEXT_MODES}
+        origin = SIMULATED if head["origin"] == "simulated" else head["origin"]
+        parts = [head["model"], head["setting"], head["domain"], modes.get(head["context_mode"])]
+        return [str(part) for part in (*parts, f"panel: {self.panel}", origin) if part]
+
+    def __str__(self) -> str:
+        lines = [" · ".join(self._facts()), "", f"Query: {_plain(self.head['query'])}", ""]
+        for row in self.documents.iter_rows(named=True):
+            lines.append(f"[{row['rank']}, {row['role']}] {_plain(row['title'])}")
+            lines.append(f"    {_plain(row['text'])}")
+        lines += ["", f"Response: {_plain(self.head['response'] or self.head['error'])}", ""]
+        for row in self.verdicts.iter_rows(named=True):
+            lines.append(f"{_mark(row['verdict'])} {row['dimension']}: {_plain(row['constraint'])}")
+            lines.append(f"    {row['verdict']}: {_plain(row['reason'])}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        said = " · ".join(_safe(text) for text in self._facts())
+        said = said.replace(SIMULATED, f'<b style="color:{style.ALARM}">{SIMULATED}</b>')
+        papers = [
+            _line(f"{row['rank']}", _tag(row["role"]), _block(row["title"], row["text"]))
+            for row in self.documents.iter_rows(named=True)
+        ]
+        judged = [
+            _line(
+                _tag(row["verdict"]),
+                f"<b>{_safe(row['dimension'])}</b><br>{_safe(row['constraint'])}",
+                f"{_safe(row['reason'])}<br><small>{_safe(row['judge'])}</small>",
+            )
+            for row in self.verdicts.iter_rows(named=True)
+        ]
+        parts = [
+            f"<small>{said}</small>",
+            _section("Query", f"<div>{_safe(self.head['query'])}</div>"),
+            _section("Documents, as the model saw them", _table(papers)),
+            _section(
+                "Response", f"<div>{_safe(self.head['response'] or self.head['error'])}</div>"
+            ),
+            _section("Every requirement: verdict, and why", _table(judged)),
+        ]
+        look = "max-width:60em;text-align:left"
+        return f'<div class="mathjax_ignore tex2jax_ignore" style="{look}">{"".join(parts)}</div>'
+
+
+def reading(con: Con, response_id: str, panel: str | None = None) -> Reading:
+    """The annotated reading of one response: a page in notebooks, plain text when printed.
+
+    Query, documents with their roles, the response, and each of `verdicts`. All texts are escaped.
+
+    Raises:
+        UnknownName: no such response, or no such panel.
+
+    Example:
+        >>> reading(con, failing(con)["response_id"][0])  # doctest: +SKIP
+    """
+    refresh(con)
+    cursor = con.cursor()
+    head = _head(cursor, response_id)
+    name = panel_name(cursor, panel)
+    return Reading(head, documents(con, response_id), verdicts(con, response_id, name), name)
+
+
+def _plain(text: object) -> str:
+    return style.clean(_cut("–" if text is None else str(text)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} letters in all)"
+
+
+def _safe(text: object) -> str:
+    """Text for a page, line by line: nothing in it is markup, a formula or a mark of direction."""
+    lines = _cut("–" if text is None else str(text)).splitlines() or [""]
+    return "<br>".join(
+        html.escape(style.clean(line)).replace("$", "<span>$</span>") for line in lines
+    )
+
+
+_TONES = {"met": "#00695C", "not met": style.ALARM, "support": "#00695C", "conflict": style.ALARM}
+_SIGNS = {"met": "✓", "not met": "✗", "not triggered": "○"}
+
+
+def _mark(verdict: str) -> str:
+    return _SIGNS.get(verdict, "?")
+
+
+def _tag(word: str | None) -> str:
+    """A verdict or a role, told by its word and its sign and not by colour alone."""
+    text = word or "–"
+    sign = f"{_SIGNS[text]} " if text in _SIGNS else ""
+    return f'<b style="color:{_TONES.get(text, style.QUIET)}">{sign}{_safe(text)}</b>'
+
+
+def _block(title: object, text: object) -> str:
+    return (f"<b>{_safe(title)}</b><br>" if title else "") + _safe(text)
+
+
+def _line(*cells: str) -> str:
+    look = "text-align:left;vertical-align:top;white-space:normal"
+    return "<tr>" + "".join(f'<td style="{look}">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def _table(lines: list[str]) -> str:
+    return f"<table><tbody>{''.join(lines)}</tbody></table>" if lines else "<div>–</div>"
+
+
+def _section(title: str, content: str) -> str:
+    return f'<div style="margin-top:0.8em"><b>{title}</b>{content}</div>'
