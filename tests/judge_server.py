@@ -11,7 +11,10 @@ condition that did not hold. The model's name says how it behaves:
     moody       says yes and no by turns, call by call
     MANNER+…    honest, written in that manner: fence, prose, python, truncated, menu, empty,
                 broken, refused, first-broken (the first reply to a request cannot be read)
-    TROUBLE/…   anything of the above behind an endpoint with trouble: busy (429), down (500)
+    silent      finds no claims · forgetful: leaves the last claim out · always: the best score
+    sick        unreadable, until the server is told to `heal`
+    TROUBLE/…   anything of the above behind an endpoint with trouble: busy (429), down (500), both
+                at the first try of every third request, and locked (401, which repeats the key)
 """
 
 from __future__ import annotations
@@ -43,8 +46,12 @@ class Server:
             found: list[dict[str, Any]] = json.load(reply)
         return found
 
-    def answered(self) -> int:
-        return sum(entry["status"] == 200 for entry in self.log())
+    def count(self, model: str) -> int:
+        """Requests to `model` that were answered."""
+        return sum(entry["model"] == model and entry["status"] == 200 for entry in self.log())
+
+    def heal(self) -> None:
+        urllib.request.urlopen(f"{self.base_url}/heal", timeout=30).close()
 
 
 @contextmanager
@@ -142,9 +149,12 @@ class Judge:
         self.latency = latency
         self.requests: list[dict[str, Any]] = []
         self.seen: dict[str, int] = {}
+        self.is_healed = False
 
     def trouble(self, name: str, key: str) -> int:
-        """The status of the reply: trouble comes with the first try of every third request."""
+        """The status of the reply."""
+        if name == "locked":
+            return 401
         times = self.seen[key] = self.seen.get(key, 0) + 1
         if times == 1 and sum(map(ord, key)) % 3 == 0:
             return {"busy": 429, "down": 500}.get(name, 200)
@@ -154,6 +164,7 @@ class Judge:
         name = model.rpartition("/")[2].partition("+")[0]
         user = messages[-1]["content"]
         if (lines := claim_lines(user)) is not None:
+            lines = "None" if name == "silent" else lines
             return (lines[: len(lines) // 2], "length") if name == "truncated" else (lines, "stop")
         verdict = opinion(user)
         code = re.search(r"(c[0-9a-f]{11})", user.split("\n", 1)[0])
@@ -165,11 +176,17 @@ class Judge:
             return (readable[-1], "stop") if readable else (json.dumps(verdict), "stop")
         if name == "swayed" and re.search("verdict|judge|grader|评判|评审|判定", shown(user)):
             verdict = {k: {"No": "Yes", 0: 1}.get(v, v) for k, v in verdict.items()}
+        if name == "always":
+            verdict = {k: {"No": "Yes", 0: 1}.get(v, v) for k, v in verdict.items()}
+        if name == "forgetful" and len(verdict) > 2:
+            verdict.popitem()
         if name == "moody":
-            verdict["satisfied"] = ("Yes", "No")[len(self.requests) % 2]
+            verdict |= {"triggered": "Yes", "satisfied": ("Yes", "No")[len(self.requests) // 2 % 2]}
         if code and name != "plain":
             verdict = {"code": code[1], **verdict}
         said = json.dumps(verdict, ensure_ascii=False)
+        if name == "sick" and not self.is_healed:
+            return "Mostly fine.", "stop"
         is_first = "could not be read" not in user and "无法读取" not in user
         return manner(name, verdict, said, is_first)
 
@@ -198,9 +215,14 @@ async def main(latency: float) -> None:
     async def log(request: web.Request) -> web.Response:
         return web.json_response(judge.requests)
 
+    async def heal(request: web.Request) -> web.Response:
+        judge.is_healed = True
+        return web.Response()
+
     app = web.Application(client_max_size=50_000_000)
     app.router.add_post("/v1/chat/completions", complete)
     app.router.add_get("/v1/log", log)
+    app.router.add_get("/v1/heal", heal)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

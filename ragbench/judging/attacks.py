@@ -175,7 +175,7 @@ def attack(
         (_job(probe) for probe in probes(criteria, repeats)),
         rows.append,
         base_url=base_url,
-        parameters=dict(DEFAULT_PARAMETERS if parameters is None else parameters),
+        parameters=DEFAULT_PARAMETERS if parameters is None else parameters,
         **calling,
     )
     keys = ["criterion", "language", "place", "repeat"]

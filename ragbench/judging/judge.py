@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -94,7 +93,6 @@ def judge(
         repeats=repeats,
         where=where,
         retry_errors=retry_errors,
-        progress=partial(_asking, plan.name),
         calling={**calling, "base_url": base_url},
     )
     return _report(rows)
@@ -236,22 +234,6 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
         .agg(**{name: test.fill_null(False).sum().cast(pl.Int64) for name, test in counts.items()})
         .sort("criterion", "rule")
     )
-
-
-def _asking(name: str, requests: int) -> Any:
-    """What is told the tally: a bar on a terminal, nothing in a pipe."""
-    from tqdm import tqdm
-
-    bar = tqdm(total=requests, desc=name, unit="request", disable=not sys.stderr.isatty())
-
-    def show(tally: Any) -> None:
-        cost = "" if tally.cost is None else f", ${tally.cost:.4f}"
-        bar.set_postfix_str(f"{tally.errors} errors{cost}", refresh=False)
-        bar.update(tally.done - bar.n)
-        if tally.done + tally.left >= requests or tally.stopped:
-            bar.close()
-
-    return show
 
 
 def _progress(rows: list[dict[str, Any]]) -> Any:

@@ -15,12 +15,15 @@ import polars as pl
 
 from ragbench import prompts, taxonomy
 from ragbench.checks import pending
+from ragbench.endpoints import defaults
+from ragbench.endpoints import shown as shown_url
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.judging import claims as claiming
 from ragbench.judging.material import Material, Shown
 from ragbench.judging.questions import Answer, Call, answer, form
 from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
-from ragbench.llm import Ask, Tally, work
+from ragbench.llm import Ask, work
+from ragbench.progress import bar
 from ragbench.store import append, connect, refresh, step
 
 DEFAULT_CRITERIA = ("adherence", *taxonomy.CONTEXT_CRITERIA)
@@ -80,9 +83,10 @@ def plan(
         RagbenchError: a parameter holds a secret; a prompt grades something else than responses.
         UnknownName: a criterion that neither the study nor the prompt defines.
     """
-    made = Plan(model, parameters=dict(DEFAULT_PARAMETERS if parameters is None else parameters))
+    given = DEFAULT_PARAMETERS if parameters is None else parameters
+    made = Plan(model, parameters={**defaults(model, base_url), **given})
     _refuse_secrets(made.parameters)
-    made.base_url = None if base_url is None else _shown(base_url)
+    made.base_url = None if base_url is None else shown_url(base_url.rstrip("/"))
     identity: dict[str, Any] = {
         "model": model,
         "base_url": made.base_url,
@@ -175,12 +179,6 @@ def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
     return list(criteria)
 
 
-def _shown(base_url: str) -> str:
-    from ragbench.endpoints import shown
-
-    return shown(base_url.rstrip("/"))
-
-
 _SECRET = re.compile(r"api.?key|authorization|secret|password|credential", re.IGNORECASE)
 
 
@@ -206,13 +204,9 @@ def run(
     repeats: int,
     where: Mapping[str, Any] | None,
     retry_errors: bool,
-    progress: Callable[[int], Callable[[Tally], object]],
     calling: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """What became of all that was pending: a row each, with criterion, score, error, path, left.
-
-    `progress` is told how many requests there will be and gives what is called with the tally.
-    """
+    """What became of all that was pending: a row each, with criterion, score, error, path, left."""
     con = connect(path)
     if _is_new(con, made):
         append(path, made.rows, step="judge", origin=origin)
@@ -224,7 +218,10 @@ def run(
     def drive(jobs: list[Job]) -> None:
         if not jobs:
             return
-        with step(path, "judge", origin=origin, config=config) as writer:
+        with (
+            step(path, "judge", origin=origin, config=config) as writer,
+            bar(made.name, len(jobs)) as progress,
+        ):
 
             def keep(result: tuple[Rows, list[dict[str, Any]]]) -> None:
                 stored, seen = result
@@ -232,7 +229,7 @@ def run(
                     writer.add(stored)
                 rows.extend(seen)
 
-            work(made.model, jobs, keep, progress=progress(len(jobs)), **calling)
+            work(made.model, jobs, keep, progress=progress, **calling)
         refresh(con)
 
     for criterion in made.criteria:
