@@ -38,10 +38,12 @@ _FUNCTIONS = {
     "natural_vs_synthetic": "contrasts",
     "agreement": "contrasts",
     "judge_reliability": "contrasts",
+    "explorer": "widgets",
 }
 _MODULES = (
     "behaviours",
     "errors",
+    "exploring",
     "figures",
     "metrics",
     "notebook",

@@ -29,6 +29,14 @@ RESPONSE_COLUMNS = {
         "response_id",
     )
 } | {name: f"m.{name}" for name in ("label", "family", "paradigm", "is_open", "params_b")}
+_SHOWN = (
+    "s.instance_id IN (SELECT shown.instance_id FROM instance_constraints AS shown "
+    "JOIN constraints AS of USING (constraint_id) WHERE of.dimension = '{}')"
+)
+RESPONSE_COLUMNS["has_protocol"] = (  # the matching one, as in Figure 6; null in noise
+    f"(CASE s.context_mode WHEN 'gap' THEN {_SHOWN.format('knowledge_gap')} "
+    f"WHEN 'conflict' THEN {_SHOWN.format('conflict_handling')} END)"
+)
 """Columns to group and filter responses by, and where the queries find them."""
 
 CONSTRAINT_COLUMNS = RESPONSE_COLUMNS | {
@@ -44,6 +52,7 @@ COLUMN_TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
     "params_b": pl.Float64,
     "is_augmented": pl.Boolean,
     "is_open": pl.Boolean,
+    "has_protocol": pl.Boolean,
 }
 """The types of those that are no text."""
 
@@ -96,6 +105,7 @@ _TYPED: dict[str, tuple[type, str]] = {
     "params_b": (float, "a number"),
     "is_augmented": (bool, "true or false"),
     "is_open": (bool, "true or false"),
+    "has_protocol": (bool, "true or false"),
 }
 _WORDS = {"true": True, "false": False}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 import ragbench as rb
@@ -42,6 +45,25 @@ def test_readme_python_examples_run(workplace: Path, monkeypatch: pytest.MonkeyP
         ".csv",
         ".json",
     }
+
+
+def test_recipes_run_and_each_answers_its_question() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    first, *recipes = re.findall(r"\*\*(.+?)\*\*|```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(first[1], names)
+    questions = [question for question, _ in recipes if question]
+    blocks = [block for _, block in recipes if block]
+    assert len(blocks) == len(questions) >= 15, "every question has its answer"
+    for question, block in zip(questions, blocks, strict=True):
+        *before, last = ast.parse(block).body
+        assert isinstance(last, ast.Expr), question
+        exec(compile(ast.Module(before, []), question, "exec"), names)
+        answer = eval(compile(ast.Expression(last.value), question, "eval"), names)
+        assert isinstance(answer, pl.DataFrame), question
+        assert answer.height, question
+        lines = [line for line in block.splitlines() if line.strip()]
+        assert len(lines) <= 9, question
 
 
 def test_readme_commands_run_in_the_order_they_stand(workplace: Path) -> None:

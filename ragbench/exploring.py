@@ -1,0 +1,249 @@
+"""What the explorer shows for a state: a frame, a picture of it, and the code that gives both.
+
+A state is a plain mapping, so that it can be kept, compared and written down. Nothing here knows
+of widgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import duckdb
+import polars as pl
+
+from ragbench.comparisons import paired
+from ragbench.errors import RagbenchError, UnknownName
+from ragbench.metrics import Where, constraint_scores, scores
+from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_name, scope
+from ragbench.store import refresh
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+VIEWS = ("dots", "heatmap", "profile", "paired", "failing together")
+"""The views, in the order in which they are offered."""
+
+DEFAULT: Mapping[str, Any] = {
+    "view": "dots",
+    "metric": "strict_ias",
+    "by": "model",
+    "across": "domain",
+    "where": {},
+    "panel": None,
+    "a": {},
+    "b": {},
+}
+"""The state at the start. `across` is the second grouping of the heat map, `a` and `b` the sides of
+a paired comparison."""
+
+FEW = 30
+"""Below this n a value is called small."""
+
+
+class Look(NamedTuple):
+    """What a state shows."""
+
+    frame: pl.DataFrame
+    figure: go.Figure
+    code: str
+    notes: list[str]  # what must be known beside the picture: small n, empty slices, tests
+
+
+def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    """The frame, the picture, the code and the notes of `state`; what it leaves out is `DEFAULT`.
+
+    A slice with nothing in it gives an empty frame and a picture that says so.
+
+    Raises:
+        UnknownName: a view, metric, panel or key of the state that there is not.
+        UnknownColumn: a column that rows cannot be grouped or filtered by.
+        RagbenchError: two sides that cannot be paired.
+    """
+    for name in state:
+        if name not in DEFAULT:
+            raise UnknownName("part of a state", name, DEFAULT, place="the explorer")
+    whole = {**DEFAULT, **state}
+    if whole["view"] not in VIEWS:
+        raise UnknownName("view", whole["view"], VIEWS, place="the explorer")
+    shown = {
+        "dots": _dots,
+        "heatmap": _heatmap,
+        "profile": _profile,
+        "paired": _paired,
+        "failing together": _together,
+    }[whole["view"]](con, whole)
+    return shown._replace(notes=[*_small(shown.frame, whole), *shown.notes])
+
+
+def _dots(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    from ragbench import figures
+
+    frame, call, metric = _scored(con, state, [state["by"]])
+    figure = figures.dots(frame, metric, title=_title(state, metric))
+    return Look(frame, figure, f'frame = {call}\nrb.figures.dots(frame, "{metric}")', [])
+
+
+def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    from ragbench import figures
+
+    by, across = state["by"], state["across"]
+    if by == across:
+        raise RagbenchError(f"a heat map needs two groupings, and both are {by}. Choose another.")
+    frame, call, metric = _scored(con, state, [by, across])
+    cells = frame.filter(pl.col(by).is_not_null() & pl.col(across).is_not_null())
+    figure = figures.heatmap(cells, across, by, metric, title=_title(state, metric))
+    code = f'frame = {call}\nrb.figures.heatmap(frame, "{across}", "{by}", "{metric}")'
+    return Look(frame, figure, code, [])
+
+
+def _profile(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    """Adherence by dimension: which requirements fail most."""
+    from ragbench import figures
+
+    frame = constraint_scores(con, "dimension", state["where"], state["panel"])
+    figure = figures.dots(frame, "adherence", title="Which requirements are met?")
+    call = _call("constraint_scores", state, '"dimension"')
+    return Look(frame, figure, f'frame = {call}\nrb.figures.dots(frame, "adherence")', [])
+
+
+def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    from ragbench import figures
+    from ragbench.layout import empty
+
+    a, b = state["a"], state["b"]
+    if not a or not b or a == b:
+        said = "Choose two sides that differ, such as two models or two settings."
+        return Look(pl.DataFrame(), empty(said, "A paired difference"), "", [])
+    frame = paired(con, state["metric"], a, b, state["where"], state["panel"])
+    sides = " − ".join(", ".join(_words(value) for value in side.values()) for side in (a, b))
+    rows = frame.with_columns(comparison=pl.lit(sides))
+    figure = figures.forest(
+        rows,
+        label="comparison",
+        p_value="p_value",
+        title=f"Difference in {_label(state['metric'])}",
+    )
+    call = _call("paired", state, f'"{state["metric"]}", {a!r}, {b!r}')
+    row = frame.row(0, named=True)
+    lost = row["lost_a"] + row["lost_b"] + row["lost_both"]
+    notes = [f"{row['n']:,} pairs in {row['n_queries']:,} queries, {lost:,} lost"]
+    if row["p_value"] is not None:
+        notes.append(f"p = {row['p_value']:.3g} (t clustered by query)")
+    return Look(frame, figure, f"frame = {call}", notes)
+
+
+def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
+    from ragbench import figures
+    from ragbench.facts import value_label
+    from ragbench.layout import empty
+
+    title = "Which requirements fail together?"
+    frame = failing_together(con, state["where"], state["panel"])
+    call = _call("exploring.failing_together", state)
+    drawn = frame.filter(pl.col("lift").is_not_null())
+    if drawn.is_empty():
+        return Look(frame, empty("No two requirements failed together.", title), call, [])
+    both = pl.concat(
+        [drawn, drawn.rename({"dimension": "other", "other": "dimension"}).select(drawn.columns)]
+    )
+    names = {name: value_label("dimension", name) for name in both["dimension"].unique()}
+    both = both.sort("dimension", "other").with_columns(pl.col("other").replace(names))
+    figure = figures.heatmap(both, "other", "dimension", "lift", title=title, percent=False)
+    said = "lift: how many times as often as independent failures would both fail; 1 is chance"
+    return Look(frame, figure, f"frame = {call}", [said])
+
+
+def failing_together(
+    con: duckdb.DuckDBPyConnection, where: Where = None, panel: str | None = None
+) -> pl.DataFrame:
+    """One row per pair of dimensions: do they fail in the same responses?
+
+    Columns: dimension, other; n responses that have verdicts on both; failed, failed_other and
+    together (of these, with a constraint of the one, the other, both that failed); expected
+    (together, if failures were independent); lift (together / expected; null where none is
+    expected); panel, origin. Verdicts whose condition did not hold are left out. Most expected
+    first.
+    """
+    refresh(con)
+    cursor = con.cursor()
+    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "failing_together")
+    name = panel_name(cursor, panel or (where or {}).get("panel"))
+    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in condition else ""
+    return cursor.sql(
+        f"""
+        WITH each AS (
+            SELECT v.response_id, v.dimension, max((v.score < 1)::INTEGER) AS failed
+            FROM constraint_verdicts AS v
+            JOIN adherence_summary AS s ON s.response_id = v.response_id AND s.panel = v.panel
+            {models}
+            WHERE {condition} AND v.score IS NOT NULL AND v.is_triggered IS DISTINCT FROM false
+            GROUP BY ALL
+        ), pairs AS (
+            SELECT a.dimension, b.dimension AS other, count(*) AS n, sum(a.failed) AS failed,
+                sum(b.failed) AS failed_other, sum(a.failed * b.failed) AS together
+            FROM each AS a JOIN each AS b
+            ON b.response_id = a.response_id AND a.dimension < b.dimension
+            GROUP BY ALL
+        )
+        SELECT dimension, other, n, failed::BIGINT AS failed, failed_other::BIGINT AS failed_other,
+            together::BIGINT AS together, failed * failed_other / n AS expected,
+            together / nullif(failed * failed_other / n, 0) AS lift,
+            ? AS panel,
+            (SELECT string_agg(DISTINCT origin::VARCHAR, ', ') FROM runs) AS origin
+        FROM pairs ORDER BY expected DESC, dimension, other
+        """,
+        params=[*values, name],
+    ).pl()
+
+
+def _scored(
+    con: duckdb.DuckDBPyConnection, state: Mapping[str, Any], by: Sequence[str]
+) -> tuple[pl.DataFrame, str, str]:
+    """Scores by `by`, the call that gives them, and the metric: single constraints where asked."""
+    listed = f'"{by[0]}"' if len(by) == 1 else repr(tuple(by)).replace("'", '"')
+    if any(name not in RESPONSE_COLUMNS and name in CONSTRAINT_COLUMNS for name in by):
+        frame = constraint_scores(con, by, state["where"], state["panel"])
+        return frame, _call("constraint_scores", state, listed), "adherence"
+    metric = state["metric"]
+    frame = scores(con, by, state["where"], state["panel"], metrics=[metric])
+    return frame, _call("scores", state, listed, f'metrics=["{metric}"]'), metric
+
+
+def _call(name: str, state: Mapping[str, Any], *arguments: str) -> str:
+    """The call that gives the frame, as one would write it."""
+    named = [text for text in arguments if not text.startswith("metrics=")]
+    named += [f"where={state['where']!r}"] if state["where"] else []
+    named += [f"panel={state['panel']!r}"] if state["panel"] else []
+    named += [text for text in arguments if text.startswith("metrics=")]
+    return f"rb.{name}({', '.join(['con', *named])})"
+
+
+def _label(metric: str) -> str:
+    from ragbench.facts import metric_label
+
+    return metric_label(metric)
+
+
+def _title(state: Mapping[str, Any], metric: str) -> str:
+    said = [f"{name}: {_words(value)}" for name, value in state["where"].items()]
+    return " · ".join([_label(metric), *said])
+
+
+def _words(value: Any) -> str:
+    many = value if isinstance(value, (list, tuple)) else [value]
+    return ", ".join("none" if one is None else str(one) for one in many)
+
+
+def _small(frame: pl.DataFrame, state: Mapping[str, Any]) -> list[str]:
+    """What a reader has to know of the size of the slice."""
+    if frame.is_empty():
+        return ["Nothing in this slice: no row has all the filters' values."]
+    names = [name for name in frame.columns if name == "n" or name.endswith("_n")]
+    if not names:
+        return []
+    n = frame[names[0]].fill_null(0)
+    few = int((n < FEW).sum())
+    if frame.height == 1 and few:
+        return [f"Small: n = {n[0]:,}."]
+    return [f"Small: {few} of {frame.height} rows have n below {FEW}."] if few else []

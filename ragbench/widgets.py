@@ -1,0 +1,370 @@
+"""The explorer: a study sliced with the mouse, down to single responses, with code to take away."""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ipywidgets as w
+import plotly.graph_objects as go
+import polars as pl
+
+from ragbench import output
+from ragbench.errors import RagbenchError
+from ragbench.exploring import DEFAULT, VIEWS, Look, look
+from ragbench.facts import metric_label
+from ragbench.metrics import METRICS, criteria_of
+from ragbench.reading import reading
+from ragbench.slices import panel_names
+from ragbench.stats import adjust
+from ragbench.store import refresh
+
+GROUPINGS = (
+    *("model", "domain", "context_mode", "category", "dimension", "paradigm", "family", "setting"),
+    *("panel", "language", "has_protocol", "benchmark", "is_augmented", "variant"),
+)
+FILTERS = (
+    *("model", "setting", "domain", "context_mode", "language", "paradigm", "family"),
+    *("has_protocol", "is_augmented", "benchmark"),
+)
+_SIDES = ("model", "setting", "paradigm", "is_augmented", "has_protocol", "domain")
+_LISTED = 200  # responses that are offered to be read
+
+
+def explorer(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any] | None = None) -> Explorer:
+    """A widget to choose metric, grouping, filters, view and comparison of the study behind `con`.
+
+    `state` is where to start (see `exploring.DEFAULT`); the widget's own `state` is a plain mapping
+    that can be kept and given back, and `code` the calls that make what it shows. Click on a dot or
+    a cell to list the responses behind it, and choose one to read it with all its verdicts.
+
+    Raises:
+        UnknownName, UnknownColumn: a part of `state` that the study does not have.
+
+    Example:
+        >>> explorer(con, {"by": "domain", "where": {"context_mode": "gap"}})  # doctest: +SKIP
+    """
+    cell = _cell()
+    if cell is not None and cell in _shown:
+        _shown.pop(cell).close_all()
+    made = Explorer(con, state or {})
+    if cell is not None:
+        _shown[cell] = made
+    return made
+
+
+_shown: dict[str, Explorer] = {}
+"""What each cell of the notebook shows: running a cell again closes what it showed before."""
+
+
+def _cell() -> str | None:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    header = getattr(shell, "parent_header", None) or {}
+    found = header.get("metadata", {}).get("cellId")
+    return None if found is None else str(found)
+
+
+class Explorer(w.VBox):  # type: ignore[misc]
+    """The widget that `explorer` makes."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> None:
+        refresh(con)
+        self._con = con
+        self._is_setting = False
+        self._tests: dict[str, float] = {}
+        self._look: Look | None = None
+        self._controls = self._made_controls()
+        self._filters = self._made_filters()
+        self._figure = go.FigureWidget()
+        self._notes, self._page = w.HTML(), w.HTML()
+        self._code = w.Textarea(rows=2, disabled=True, layout=w.Layout(width="100%"))
+        self._responses = w.Select(options=[], rows=6, layout=w.Layout(width="100%"))
+        self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell.")
+        self._stem = w.Text(value="figures/out/explored", description="save as")
+        self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
+        self.state = {**DEFAULT, **state}  # complains before anything is shown
+        for control in (*self._controls.values(), *self._filters.values()):
+            control.observe(self._changed, "value")
+        self._responses.observe(self._read, "value")
+        self._save.on_click(self._store)
+        names = ("view", "metric", "by", "across", "panel")
+        chosen = w.HBox([self._controls[name] for name in names], layout=_FLOW)
+        sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_FLOW)
+        filters = w.HBox(list(self._filters.values()), layout=_FLOW)
+        folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
+        super().__init__(
+            [
+                chosen,
+                folded,
+                self._notes,
+                self._figure,
+                self._code,
+                w.HBox([self._stem, self._save, self._saved], layout=_FLOW),
+                self._heading,
+                self._responses,
+                self._page,
+            ]
+        )
+
+    # ------------------------------------------------------------ what it shows
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What is chosen, as a mapping that can be given to `explorer` again."""
+        said = {name: control.value for name, control in self._controls.items()}
+        said["where"] = {
+            name: list(box.value) if len(box.value) > 1 else box.value[0]
+            for name, box in self._filters.items()
+            if box.value
+        }
+        said["a"], said["b"] = (dict(said[side]) for side in ("a", "b"))
+        return said
+
+    @state.setter
+    def state(self, wanted: Mapping[str, Any]) -> None:
+        whole = {**DEFAULT, **wanted}
+        shown = look(self._con, whole)
+        self._is_setting = True
+        try:
+            for name, box in self._filters.items():
+                chosen = whole["where"].get(name, ())
+                many = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+                box.value = tuple(value for value in many if value in dict(box.options).values())
+            for name, control in self._controls.items():
+                value = tuple(whole[name].items()) if name in ("a", "b") else whole[name]
+                control.value = value if value in dict(control.options).values() else None
+        finally:
+            self._is_setting = False
+        self._show(shown)
+
+    @property
+    def code(self) -> str:
+        """The calls that make what is shown."""
+        return str(self._code.value)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The numbers of what is shown."""
+        return self._look.frame if self._look else pl.DataFrame()
+
+    @property
+    def figure(self) -> go.FigureWidget:
+        """The picture of what is shown."""
+        return self._figure
+
+    def close_all(self) -> None:
+        """Close the widget and all its parts, also in the browser."""
+        waiting: list[Any] = [self]
+        while waiting:
+            part = waiting.pop()
+            waiting += list(getattr(part, "children", ()))
+            part.close()
+
+    # ------------------------------------------------------------ what happens
+
+    def _changed(self, _: Any) -> None:
+        if self._is_setting:
+            return
+        try:
+            self._show(look(self._con, self.state))
+        except RagbenchError as problem:
+            self._notes.value = f"<b>{html.escape(str(problem))}</b>"
+
+    def _show(self, shown: Look) -> None:
+        self._look = shown
+        with self._figure.batch_update():
+            self._figure.data = ()
+            self._figure.layout = shown.figure.layout
+            self._figure.add_traces(shown.figure.data)
+        for trace in self._figure.data:
+            trace.on_click(self._clicked)
+        self._code.value = shown.code
+        self._notes.value = " · ".join(html.escape(note) for note in self._told(shown))
+
+    def _told(self, shown: Look) -> list[str]:
+        """The notes, and what looking at several comparisons does to a p-value."""
+        row = shown.frame.row(0, named=True) if shown.frame.height else {}
+        if self.state["view"] != "paired" or row.get("p_value") is None:
+            return shown.notes
+        self._tests[shown.code] = row["p_value"]
+        adjusted = adjust(list(self._tests.values()))["holm"]
+        mine = adjusted[list(self._tests).index(shown.code)]
+        looked = len(self._tests)
+        said = "comparison" if looked == 1 else "comparisons"
+        return [*shown.notes, f"{looked} {said} looked at: Holm-adjusted p = {mine:.3g}"]
+
+    def _clicked(self, trace: Any, points: Any, _: Any) -> None:
+        """List the responses behind the dot or cell that was clicked."""
+        if not points.point_inds or self._look is None:
+            return
+        where = self._behind(trace, points)
+        found = _responses(self._con, {**self.state["where"], **where}, self.state["panel"])
+        options = [(_line(row), row["response_id"]) for row in found.iter_rows(named=True)]
+        said = ", ".join(f"{name} = {value}" for name, value in where.items())
+        more = f" (the first {_LISTED})" if len(options) == _LISTED else ""
+        self._heading.value = f"<b>Responses</b> of {html.escape(said)}{more}:"
+        self._responses.options = options
+        self._responses.value = None
+
+    def _behind(self, trace: Any, points: Any) -> dict[str, Any]:
+        """The values of the groupings at the point that was clicked."""
+        assert self._look is not None
+        state, frame = self.state, self._look.frame
+        if state["view"] == "heatmap":
+            row, column = points.point_inds[0]
+            labels = {"by": trace.y[row], "across": trace.x[column]}
+            return {
+                state[name]: _of_label(frame, state[name], label) for name, label in labels.items()
+            }
+        by = "dimension" if state["view"] == "profile" else state["by"]
+        return {by: _of_label(frame, by, trace.name)} if by in frame.columns else {}
+
+    def _read(self, change: Any) -> None:
+        if change["new"] is None:
+            self._page.value = ""
+            return
+        self._page.value = reading(self._con, change["new"], self.state["panel"])._repr_html_()
+
+    def _store(self, _: Any) -> None:
+        """Save what is shown, with its numbers and provenance."""
+        if self._look is None:
+            return
+        try:
+            files = output.save(
+                go.Figure(self._look.figure),
+                Path(self._stem.value),
+                frame=self._look.frame,
+                con=self._con,
+                call=self._look.code,
+                formats=("html", "svg", "png"),
+            )
+        except RagbenchError as problem:
+            self._saved.value = html.escape(str(problem))
+            return
+        written = ", ".join(files.filter(pl.col("note") == "")["format"])
+        self._saved.value = f"saved {html.escape(self._stem.value)}: {written}"
+
+    # ------------------------------------------------------------ its parts
+
+    def _made_controls(self) -> dict[str, Any]:
+        own = list(criteria_of(self._con.cursor()))
+        metrics = [(metric_label(name), name) for name in [*(m.name for m in METRICS), *own]]
+        panels = [("primary", None)]
+        panels += [
+            (row[0], row[0])
+            for row in self._con.cursor()
+            .execute("SELECT panel FROM panels ORDER BY panel")
+            .fetchall()
+        ]
+        panel_names(self._con.cursor(), None)  # complains when nothing has been judged yet
+        groups = [(name.replace("_", " "), name) for name in GROUPINGS]
+        sides = [("–", ())] + [
+            (f"{name.replace('_', ' ')}: {shown}", ((name, value),))
+            for name in _SIDES
+            for shown, value in _values(self._con, name)
+        ]
+        return {
+            "view": _dropdown("view", [(name, name) for name in VIEWS]),
+            "metric": _dropdown("metric", metrics),
+            "by": _dropdown("by", groups),
+            "across": _dropdown("across", groups),
+            "panel": _dropdown("panel", panels),
+            "a": _dropdown("a", sides),
+            "b": _dropdown("b", sides),
+        }
+
+    def _made_filters(self) -> dict[str, w.SelectMultiple]:
+        filters = {}
+        for name in FILTERS:
+            values = _values(self._con, name)
+            if len(values) > 1:
+                filters[name] = w.SelectMultiple(
+                    options=values,
+                    description=name.replace("_", " "),
+                    rows=min(5, len(values)),
+                    layout=w.Layout(width="22em"),
+                )
+        return filters
+
+
+_FLOW = w.Layout(flex_flow="row wrap")
+
+
+def _dropdown(name: str, options: list[tuple[str, Any]]) -> w.Dropdown:
+    return w.Dropdown(
+        options=options, description=name, layout=w.Layout(width="20em"), value=options[0][1]
+    )
+
+
+def _values(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, Any]]:
+    """The values of a column in the study, as they are shown and as they are."""
+    from ragbench.slices import RESPONSE_COLUMNS
+
+    rows = (
+        con.cursor()
+        .execute(
+            f"SELECT DISTINCT {RESPONSE_COLUMNS[name]} AS value FROM planned_responses AS s "
+            "LEFT JOIN models AS m ON m.model = s.model ORDER BY value NULLS LAST"
+        )
+        .fetchall()
+    )
+    return [(_shown_value(value), value) for (value,) in rows]
+
+
+def _shown_value(value: Any) -> str:
+    words = {None: "none", True: "yes", False: "no"}
+    return words[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def _of_label(frame: pl.DataFrame, column: str, label: str) -> Any:
+    """The value of `column` whose label in a picture is `label`."""
+    from ragbench.facts import value_label
+    from ragbench.style import label as shown
+
+    for value in frame[column].unique():
+        if label in (
+            value,
+            str(value),
+            value_label(column, value),
+            shown(value_label(column, value)),
+        ):
+            return value
+    return label
+
+
+def _responses(
+    con: duckdb.DuckDBPyConnection, where: Mapping[str, Any], panel: str | None
+) -> pl.DataFrame:
+    """The responses of a slice, those that fail most first."""
+    from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, scope
+
+    refresh(con)
+    cursor = con.cursor()
+    of_constraints = any(name not in RESPONSE_COLUMNS for name in where)
+    columns = CONSTRAINT_COLUMNS if of_constraints else RESPONSE_COLUMNS
+    condition, values = scope(cursor, where, panel, columns, "the explorer")
+    joins = ""
+    if of_constraints:  # those that failed such a constraint
+        joins = (
+            "JOIN constraint_verdicts AS v ON v.response_id = s.response_id AND v.panel = s.panel "
+            "AND v.score < 1 JOIN constraints AS c ON c.constraint_id = v.constraint_id "
+            "LEFT JOIN dimensions AS d ON d.dimension = c.dimension "
+        )
+    return cursor.sql(
+        "SELECT DISTINCT s.response_id, s.model, s.setting, s.domain, s.context_mode, s.planned, "
+        "s.judged, s.satisfied, s.has_error FROM adherence_summary AS s "
+        f"LEFT JOIN models AS m ON m.model = s.model {joins} WHERE {condition} AND s.is_answered "
+        f"ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT {_LISTED}",
+        params=values,
+    ).pl()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    parts = [row["domain"], row["context_mode"], row["response_id"]]
+    met = f"{row['satisfied']} of {row['planned']} met"
+    lost = "" if row["judged"] == row["planned"] else f", {row['planned'] - row['judged']} open"
+    return " · ".join([met + lost, *(str(part) for part in parts if part)])
