@@ -1,0 +1,484 @@
+"""Calls to a real server on loopback: what comes back, what is tried again, what ends the work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import ASKED_AGAIN, Running, request_of, running
+
+from ragbench.endpoints import Key, shown
+from ragbench.errors import ModelUnavailable, RagbenchError, UnknownName
+from ragbench.limits import Budget, Limiter, Tally, retry_after
+from ragbench.llm import Reply, Retry, complete, work
+from ragbench.replies import priced, split_reasoning
+
+QUICK = Retry(first_wait=0.01, longest_wait=0.1)
+KEY = "sk-a-fake-key-of-the-tests-0123456789"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+def said(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def job(text: str, **parameters: Any) -> Callable[[Any], Any]:
+    async def run(ask: Any) -> tuple[str, Reply]:
+        return text, await ask(said(text), **parameters)
+
+    return run
+
+
+def replies(
+    server: Running, model: str, texts: list[str], **options: Any
+) -> tuple[dict[str, Reply], Tally]:
+    kept: list[tuple[str, Reply]] = []
+    options = {"base_url": server.base_url, "retry": QUICK, "timeout": 10, **options}
+    tally = work(model, [job(text) for text in texts], kept.append, **options)
+    assert len(kept) == len(dict(kept)) == tally.done
+    return dict(kept), tally
+
+
+def one(server: Running, model: str, text: str = "", **options: Any) -> Reply:
+    name = text or f"a question to {model}"
+    return replies(server, model, [name], **options)[0][name]
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def test_a_reply_says_what_it_took_and_who_gave_it(server: Running) -> None:
+    reply = one(server, "ok", "x" * 400, prices={"input": 1, "cached": 0.1, "output": 10})
+    assert reply.text is not None
+    assert reply.text.startswith("answer ")
+    assert (reply.finish, reply.error, reply.reasoning) == ("stop", None, None)
+    assert (reply.input_tokens, reply.cached_tokens) == (100, 50)
+    assert (reply.output_tokens, reply.reasoning_tokens) == (7, 3)
+    assert reply.cost == pytest.approx((50 * 1 + 50 * 0.1 + 7 * 10) / 1e6)
+    assert reply.version == "served-2026-11-30"
+    assert reply.endpoint == f"{server.base_url}#served-2026-11-30"
+    assert reply.seconds is not None
+    assert 0 < reply.seconds < 10
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "reasoning", "finish", "says"),
+    [
+        ("think", "答案", "用了！感叹号", "stop", None),
+        ("reasoning", "答案", "用了！感叹号", "stop", None),
+        ("unclosed", None, "and then", "length", "max_tokens"),
+        ("length", "cut o", None, "length", None),
+        ("refused", "I will not.", None, "refused", None),
+        ("stopped", None, None, "filtered", "filtered"),
+        ("filtered", None, None, "filtered", "the prompt was stopped"),
+        ("empty", None, None, "empty", "empty"),
+        ("parts", "one two", None, "stop", None),
+    ],
+)
+def test_ends_are_told_apart_and_reasoning_is_kept_apart(
+    server: Running, model: str, text: str, reasoning: str, finish: str, says: str
+) -> None:
+    reply = one(server, model)
+    assert (reply.text, reply.reasoning, reply.finish) == (text, reasoning, finish)
+    assert (reply.error is None) == (says is None)
+    assert says is None or says in (reply.error or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "thought"),
+    [
+        ("<think>a</think>b", "b", "a"),
+        ("\n<THINK>a</think>\n\nb", "b", "a"),
+        ("<think>a</think><think>c</think>b", "b", "a\n\nc"),
+        ("thought without an opening\n</think>\n\nb", "b", "thought without an opening"),
+        ("<think></think>b", "b", None),
+        ("<think>never closed", "", "never closed"),
+        ("b, and then <think>no thought</think>", "b, and then <think>no thought</think>", None),
+        ("Close it with `</think>`.", "Close it with `</think>`.", None),
+        (" b ", " b ", None),
+    ],
+)
+def test_thought_is_what_stands_before_the_answer(text: str, answer: str, thought: str) -> None:
+    assert split_reasoning(text) == (answer, thought)
+
+
+def test_cached_tokens_cost_what_they_cost() -> None:
+    reply = Reply(input_tokens=10_000, cached_tokens=9_000, output_tokens=0)
+    assert priced(reply, {"input": 1, "cached": 0.1, "output": 3}) == pytest.approx(0.0019)
+    assert priced(Reply(), {"input": 1, "output": 3}) is None
+
+
+def test_parameters_are_sent_and_a_call_may_add_its_own(server: Running) -> None:
+    kept: list[Any] = []
+    work(
+        "ok",
+        [job("with parameters", max_tokens=5)],
+        kept.append,
+        base_url=server.base_url,
+        parameters={"temperature": 0, "max_tokens": 9},
+    )
+    sent = next(
+        e["sent"] for e in server.log() if e["request"] == request_of(said("with parameters"))
+    )
+    assert sent == {"model": "ok", "temperature": 0, "max_tokens": 5}
+
+
+# ---------------------------------------------------------------- tried again
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "busy",
+        "after",
+        "error",
+        "unavailable",
+        "drop",
+        "broken",
+        "shapeless",
+        "gateway",
+        "cut",
+        "hang",
+    ],
+)
+def test_a_call_that_failed_is_made_again_and_the_answer_is_the_same(
+    server: Running, fault: str
+) -> None:
+    text = f"first {fault}"
+    reply = one(server, f"{fault},ok", text, timeout=1.0)
+    assert reply.error is None
+    assert reply.text == one(server, "ok", text).text
+    tries = [e for e in server.log() if e["request"] == request_of(said(text))]
+    assert [e["outcome"] for e in tries] == [fault, "ok", "ok"]
+
+
+def test_the_wait_that_was_asked_for_is_kept(server: Running) -> None:
+    for fault, seconds in (("after", ASKED_AGAIN), ("date", 0.4)):
+        text = f"wait {fault}"
+        one(server, f"{fault},ok", text)
+        began = [e["began"] for e in server.log() if e["request"] == request_of(said(text))]
+        assert began[1] - began[0] >= seconds
+
+
+def test_a_slow_body_arrives_and_a_second_answer_is_not_taken_for_the_next(server: Running) -> None:
+    texts = [f"twice {i}" for i in range(6)]
+    found, _ = replies(server, "twice", texts, concurrency=1)
+    assert {r.text for r in found.values()} == {one(server, "ok", t).text for t in texts}
+    assert (one(server, "slow").text or "").startswith("answer")
+
+
+@pytest.mark.parametrize(
+    ("model", "says", "tries"),
+    [("error", "500", 6), ("broken", "no chat completion", 6), ("hang", "timeout", 3)],
+)
+def test_tries_are_bounded_and_the_error_says_what_happened(
+    server: Running, model: str, says: str, tries: int
+) -> None:
+    text = f"always {model}"
+    reply = one(server, model, text, timeout=0.2)
+    assert reply.text is None
+    assert says in (reply.error or "")
+    assert "\n" not in (reply.error or "")
+    assert len([e for e in server.log() if e["request"] == request_of(said(text))]) == tries
+
+
+def test_a_request_that_is_refused_is_an_error_of_its_own(server: Running) -> None:
+    texts = ["fine 1", "fine 2"]
+    assert all(r.error is None for r in replies(server, "ok", texts)[0].values())
+    reply = one(server, "long")
+    assert "maximum context length" in (reply.error or "")
+
+
+def test_an_endpoint_that_stays_busy_leaves_the_call_pending(server: Running) -> None:
+    found, tally = replies(server, "busy", ["never"], retry=QUICK._replace(busy=3))
+    assert found == {}
+    assert (tally.done, tally.left, tally.errors) == (0, 1, 0)
+
+
+# ---------------------------------------------------------------- nothing can succeed
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("key", "key"),
+        ("unknown", "no such model"),
+        ("quota", "no credit"),
+        ("redirect", "307"),
+        ("rejected", "max_tokens is not supported"),
+        ("error", "in a row"),
+    ],
+)
+def test_one_message_instead_of_a_thousand_errors(server: Running, model: str, says: str) -> None:
+    kept: list[Any] = []
+    jobs = (job(f"hopeless {model} {i}") for i in range(1000))
+    quick = QUICK._replace(failures=1)
+    with pytest.raises(ModelUnavailable, match=says) as caught:
+        work(model, jobs, kept.append, base_url=server.base_url, retry=quick, timeout=5)
+    assert kept == []
+    assert "\n" not in str(caught.value)
+    assert len(server.log(model)) < 100
+
+
+def test_an_endpoint_that_is_not_there_is_named_at_once() -> None:
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9"):
+        work("m", [job("x")] * 1000, print, base_url="http://127.0.0.1:9/v1", retry=QUICK)
+    assert time.monotonic() - began < 60
+
+
+def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
+    kept: list[Any] = []
+
+    def jobs() -> Iterator[Any]:
+        yield from (job(f"before {i}") for i in range(5))
+
+    work("ok", jobs(), kept.append, base_url=server.base_url)
+    with pytest.raises(ModelUnavailable):
+        work(
+            "ok,key", [job(f"before {i}") for i in range(5)], kept.append, base_url=server.base_url
+        )
+    assert len(kept) >= 5
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"base_url": "127.0.0.1:1"}, RagbenchError, "no address"),
+        (
+            {"base_url": "http://127.0.0.1:1/v1", "key_env": "NO_SUCH_KEY"},
+            ModelUnavailable,
+            "NO_SUCH",
+        ),
+        ({"parameters": {"api_key": "x"}}, RagbenchError, "key_env"),
+        ({"prices": {"input": 1}}, RagbenchError, "output"),
+        ({"budget": {"dollars": 1}}, UnknownName, "cost"),
+        ({"budget": {"cost": 0}}, RagbenchError, "above zero"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_any_call(
+    options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        work("m", [job("x")], print, **{"base_url": "http://127.0.0.1:9/v1", **options})
+
+
+def test_a_fault_of_a_job_or_of_keep_comes_out_as_it_is(server: Running) -> None:
+    async def bad(ask: Any) -> None:
+        raise ZeroDivisionError("in the job")
+
+    def full(result: Any) -> None:
+        raise OSError("no room")
+
+    with pytest.raises(ZeroDivisionError, match="in the job"):
+        work("ok", [bad, *[job(f"z{i}") for i in range(50)]], print, base_url=server.base_url)
+    with pytest.raises(OSError, match="no room"):
+        work("ok", [job(f"full {i}") for i in range(50)], full, base_url=server.base_url)
+
+
+# ---------------------------------------------------------------- the loop, the end
+
+
+def test_it_works_inside_a_running_loop_and_leaves_no_thread(server: Running) -> None:
+    async def cell() -> tuple[str | None, str | None]:
+        kept: list[tuple[str, Reply]] = []
+        work("ok", [job("in a loop")], kept.append, base_url=server.base_url)
+        reply = await complete(said("in a loop"), "ok", base_url=server.base_url)
+        return kept[0][1].text, reply.text
+
+    first, second = asyncio.run(cell())
+    assert first == second
+    assert not [t for t in threading.enumerate() if t.name.startswith("ragbench")]
+
+
+def test_complete_says_when_nothing_can_succeed(server: Running) -> None:
+    with pytest.raises(ModelUnavailable, match="no such model"):
+        asyncio.run(complete(said("x"), "unknown", base_url=server.base_url))
+
+
+def test_a_budget_stops_the_work_and_keeps_what_is_paid_for(server: Running) -> None:
+    prices = {"input": 0, "output": 1e6 / 7}  # a dollar a call
+    for budget in ({"cost": 20}, {"tokens": 20 * (7 + 25)}):
+        texts = [f"{budget} {i} ".ljust(100, "x") for i in range(200)]
+        found, tally = replies(server, "ok", texts, budget=budget, prices=prices)
+        assert 15 <= len(found) <= 20
+        assert "budget" in (tally.stopped or "")
+        assert tally.cost == pytest.approx(len(found))
+    found, tally = replies(server, "hang", ["h1", "h2"], budget={"minutes": 0.01}, timeout=60)
+    assert found == {}
+    assert tally.left == 2
+    assert "minutes" in (tally.stopped or "")
+    assert tally.seconds < 30
+
+
+def test_two_calls_never_wait_for_one_that_hangs(server: Running) -> None:
+    kept: list[str] = []
+    jobs = [job("ok"), job("never comes")]
+
+    async def slow(ask: Any) -> tuple[str, Reply]:
+        return await jobs[1](ask)
+
+    work(
+        "ok,hang",
+        [*[job(f"quick {i}") for i in range(20)], slow],
+        lambda found: kept.append(found[0]),
+        base_url=server.base_url,
+        timeout=1,
+        retry=QUICK._replace(timeouts=0),
+    )
+    assert len(kept) == 21
+
+
+STOPPED = """
+import sys, time
+from ragbench.llm import work
+def job(i):
+    async def run(ask):
+        return i, await ask([{"role": "user", "content": f"ctrl-c {i}"}])
+    return run
+kept = []
+def keep(found):
+    kept.append(found)
+    print(len(kept), flush=True)
+try:
+    work("any", [job(i) for i in range(100_000)], keep, base_url=sys.argv[1], concurrency=20)
+except KeyboardInterrupt:
+    print("stopped", len(kept), flush=True)
+"""
+
+
+def test_ctrl_c_ends_within_seconds_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    with running(tmp_path, latency=0.02, rates={"hang": 0.02}) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", STOPPED, server.base_url], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(30):
+            process.stdout.readline()
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)[0].splitlines()
+        assert time.monotonic() - began < 30
+        assert rest[-1].startswith("stopped")
+        count = int(rest[-1].split()[1])
+        assert count == sum(server.answered().values())
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_more_at_once_while_it_succeeds_and_fewer_when_it_is_busy(tmp_path: Path) -> None:
+    with running(tmp_path, latency=0.05) as server:
+        _, tally = replies(server, "ok", [f"g{i}" for i in range(300)])
+        began = sorted(e["began"] for e in server.log())
+        together = [sum(t <= u < t + 0.05 for u in began) for t in began]
+        assert max(together[:8]) <= max(together)
+        assert max(together) > 16
+        assert tally.retries == 0
+    limiter = Limiter(100)
+    limiter.busy(since=time.monotonic(), wait=None)
+    assert 60 < limiter.limit < 70
+    limiter.busy(since=0.0, wait=None)  # of the same round: it says nothing new
+    assert 60 < limiter.limit < 70
+    for _ in range(500):
+        limiter.busy(since=time.monotonic() + 1, wait=None)
+    assert limiter.limit == 1
+    limiter.answered()
+    assert limiter.limit == 2
+
+
+def test_never_more_at_once_than_allowed(tmp_path: Path) -> None:
+    with running(tmp_path, latency=0.05) as server:
+        replies(server, "ok", [f"n{i}" for i in range(40)], concurrency=3)
+        began = sorted(e["began"] for e in server.log())
+        assert all(began[i + 3] - began[i] > 0.04 for i in range(len(began) - 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3", 3), ("0", 0), ("-5", 0), ("1e400", None), ("soon", None), ("", None)],
+)
+def test_retry_after_is_read_or_left(text: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": text}) == seconds
+
+
+def test_waits_grow_are_drawn_and_are_bounded() -> None:
+    retry = Retry(first_wait=1, longest_wait=8)
+    for tries, most in ((0, 1), (1, 2), (2, 4), (3, 8), (50, 8)):
+        drawn = {retry.wait(tries) for _ in range(50)}
+        assert len(drawn) > 10
+        assert 0 < min(drawn) <= max(drawn) <= most
+
+
+def test_a_budget_counts_what_is_in_flight() -> None:
+    budget = Budget({"tokens": 100})
+    tally = Tally(calls=5, input_tokens=40, output_tokens=10)
+    assert budget.exhausted(tally, in_flight=4) is None
+    assert budget.exhausted(tally, in_flight=5) is not None
+
+
+# ---------------------------------------------------------------- keys
+
+
+def test_a_key_comes_from_the_environment_and_is_shown_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with running(tmp_path, key=KEY) as server:
+        assert one(server, "ok", key_env="MY_KEY").error is None
+        echoed = one(server, "echo", key_env="MY_KEY")
+        assert echoed.text == "your key is ***"
+        monkeypatch.setenv("OPENAI_API_KEY", KEY[:-1])
+        with pytest.raises(ModelUnavailable) as caught:
+            one(server, "ok")
+        assert "***" in str(caught.value)
+        assert KEY[:-1] not in str(caught.value)
+        assert caught.value.__context__ is None
+    assert KEY not in repr(Key(KEY))
+    assert shown(f"https://user:{KEY}@host:1/v1?key={KEY}") == "https://host:1/v1"
+
+
+TRACEBACK = """
+import sys
+from IPython.core.ultratb import VerboseTB
+from ragbench.llm import work
+def job(i):
+    async def run(ask):
+        return await ask([{"role": "user", "content": str(i)}])
+    return run
+def keep(found):
+    raise OSError("no room")
+for model in ("key", "ok"):
+    try:
+        work(model, [job(i) for i in range(9)], keep, base_url=sys.argv[1], key_env="MY_KEY")
+    except Exception:
+        VerboseTB(color_scheme="NoColor")(*sys.exc_info()) if False else None
+        print("\\n".join(VerboseTB().text(*sys.exc_info()).splitlines()))
+"""
+
+
+def test_a_traceback_with_all_values_shows_no_key(server: Running) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TRACEBACK, server.base_url],
+        env={**os.environ, "MY_KEY": KEY},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "no room" in done.stdout
+    assert "ModelUnavailable" in done.stdout
+    assert KEY not in done.stdout + done.stderr
