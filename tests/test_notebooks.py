@@ -16,6 +16,7 @@ from typing import Any
 
 import nbformat
 import numpy as np
+import polars as pl
 import pytest
 from hostile_study import ATTACKS, hostile_study
 from PIL import Image
@@ -67,6 +68,7 @@ def executed(shared: Path) -> dict[str, Notebook]:
     jobs["tour again"] = ("00_tour.ipynb", None)
     jobs |= {label: ("01_your_results.ipynb", str(shared)) for label in WRITERS}
     paper.shipped()
+    paper.shipped("simulated")
     with ThreadPoolExecutor(2) as pool:
         futures = {
             label: pool.submit(run.executed, ROOT / "notebooks" / name, study)
@@ -177,16 +179,15 @@ def test_every_figure_has_traces_and_a_picture_that_is_not_blank(
     name: str, executed: dict[str, Notebook]
 ) -> None:
     code = _cells(executed[name])
-    promised = [
-        cell for cell in code if re.match(r"rb\.figures\.|figure$", cell.source.splitlines()[-1])
-    ]
+    shows = re.compile(r"rb\.figures\.|[\w.]*figure$")
+    promised = [cell for cell in code if shows.match(cell.source.splitlines()[-1])]
     drawn = [cell for cell in code if any(PLOTLY in o.get("data", {}) for o in cell.outputs)]
     assert promised == drawn
     assert len(drawn) >= 2
     for cell in drawn:
         (output,) = cell.outputs
         traces = output.data[PLOTLY]["data"]
-        values = [x for trace in traces for x in _numbers(trace["x"]) if x is not None]
+        values = [x for trace in traces for x in _values(trace)]
         assert len(values) >= 2
         assert all(math.isfinite(x) for x in values)
         picture = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
@@ -197,12 +198,58 @@ def test_every_figure_has_traces_and_a_picture_that_is_not_blank(
         assert (pixels.min(axis=1) < 200).mean() > 0.01, "almost nothing was drawn"
 
 
+def _values(trace: dict[str, Any]) -> list[float]:
+    """The numbers that a trace shows: along its axes, in its cells, or as shares of a whole."""
+    shown = next(trace[name] for name in ("z", "r", "values", "x") if name in trace)
+    rows = shown if isinstance(shown, list) and shown and isinstance(shown[0], list) else [shown]
+    return [x for row in rows for x in _numbers(row) if x is not None]
+
+
 def _numbers(values: Any) -> list[float | None]:
     """Values of a trace, which plotly may hold as base64."""
     if isinstance(values, dict):
         kinds = {"f8": "<f8", "i1": "<i1", "i2": "<i2", "i4": "<i4"}
         return list(np.frombuffer(base64.b64decode(values["bdata"]), kinds[values["dtype"]]))
     return list(values)
+
+
+PAPER = [name for name in NAMES if "against_paper" in (ROOT / "notebooks" / name).read_text()]
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_notebooks_of_the_paper_end_with_its_cells_beside_ours(
+    name: str, executed: dict[str, Notebook]
+) -> None:
+    last = _cells(executed[name])[-1]
+    assert "rb.paper.against_paper(" in last.source
+    said = "".join(_text(last))
+    assert all(word in said for word in ("rebuilt", "published", "difference", "status"))
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_notebooks_of_the_paper_say_loudly_what_is_simulated(name: str) -> None:
+    first = nbformat.read(ROOT / "notebooks" / name, as_version=4).cells[0].source
+    bold = " ".join(re.findall(r"\*\*(.+?)\*\*", first, flags=re.DOTALL))
+    assert "simulated" in bold
+    assert "result" in bold
+    assert "by construction" in first
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_a_study_that_lacks_much_gets_a_line_and_the_notebook_goes_on(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the recorded study: one model, no LLM judge. In this process, for the time it takes."""
+    shown: list[Any] = []
+    names: dict[str, Any] = {"display": shown.append}
+    with pl.Config():
+        for cell in _cells(nbformat.read(ROOT / "notebooks" / name, as_version=4)):
+            source = re.sub(r"^STUDY = .*$", "STUDY = rb.paper.shipped()", cell.source, flags=re.M)
+            exec(compile(source, f"{name}, {cell.id}", "exec"), names)
+    said = capsys.readouterr().out
+    assert "simulated" not in said
+    for line in re.findall("^Left out.*", said, flags=re.MULTILINE):
+        assert re.match(r"Left out here: (?:Table|Figure) \d.*\. [A-Z].+", line), line
 
 
 def test_chinese_text_is_in_the_tables(executed: dict[str, Notebook]) -> None:
