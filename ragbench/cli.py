@@ -311,6 +311,31 @@ def sample(
     _show(report.filter(pl.col("status") != "by construction").drop("decimals"), csv)
 
 
+@app.command()
+def audit(
+    files: Annotated[list[Path], typer.Argument(help="CSV with a declaration beside it, or TOML.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the reports.")] = None,
+    formats: Annotated[str, typer.Option(help="html, md, json; comma between.")] = "html,md,json",
+    draft: Annotated[bool, typer.Option("--draft", help="Print a declaration to adapt.")] = False,
+    csv: Csv = False,
+) -> None:
+    """Check printed tables: what cannot be, what follows, what is left open.
+
+    ragbench audit data/paper/rgb.toml --out reports
+    """
+    from ragbench import audit as a
+
+    for file in files:
+        if draft:
+            print(a.draft(file))
+            continue
+        found = a.audit(file)
+        print(f"{file}: {a.summary(found)}")
+        _show(a.frame(found, "inconsistent").select("check", "arithmetic", "assumes"), csv)
+        if out is not None:
+            _show(a.save(found, out / file.stem, _names(formats)), csv)
+
+
 COMMANDS = (
     "import",
     "scores",
@@ -321,6 +346,7 @@ COMMANDS = (
     "export",
     "rebuild",
     "pack",
+    "audit",
     "sample",
 )
 

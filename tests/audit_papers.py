@@ -1,8 +1,8 @@
 """Simulated papers whose data sets are known, and a brute force that says what can be detected.
 
-A paper has groups with known sizes, the successes of two systems in each (as percent), the overall
-rates, the difference per group, the share of each group, mean numbers of constraints in two parts and
-their sum, and the agreement and kappa of two raters. Everything printed follows from integer counts.
+A paper has groups with known sizes, the successes of two systems in each (as percent), the
+overall rates, the difference per group, the share of each group, mean numbers of constraints in two
+parts and their sum, and the agreement and kappa of two raters. All of it follows from counts.
 
 The brute force uses nothing of the package: it prints candidate data sets with `decimal` and
 compares texts. A paper is impossible when, for each way of rounding, no data set prints it.
@@ -126,9 +126,7 @@ def printed(top: int, bottom: int, decimals: int, way: str) -> str:
 def kappa_of(both: int, only: int, other: int) -> Fraction | None:
     first, second = both + only, both + other
     agreed = Fraction(RATERS - only - other, RATERS)
-    chance = Fraction(
-        first * second + (RATERS - first) * (RATERS - second), RATERS * RATERS
-    )
+    chance = Fraction(first * second + (RATERS - first) * (RATERS - second), RATERS * RATERS)
     return None if chance == 1 else (agreed - chance) / (1 - chance)
 
 

@@ -58,20 +58,23 @@ def audit(path: str | Path) -> Audit:
     declaration = read(path)
     tests = [test for check in declaration.checks for test in _made(check)]
     ways = [declaration.rounding] if declaration.rounding else list(CONVENTIONS)
-    best: tuple[str, list[bool | None], list[list[Test]]] | None = None
-    fewest = None
-    for way in ways:
-        verdicts = [None if test.is_slow else test.judge(way)[0] for test in tests]
-        judged = list(zip(tests, verdicts, strict=True))
-        sound = [test for test, verdict in judged if verdict is not False]
-        cores = conflicts(sound, way, [test for test, verdict in judged if verdict is False])
-        wrong = sum(verdict is False for verdict in verdicts) + len(cores)
-        if fewest is None or wrong < fewest:
-            fewest, best = wrong, (way, verdicts, cores)
-        if wrong == 0:
+    way, fewest = ways[0], None
+    cores: list[list[Test]] = []
+    for tried in ways:
+        wrong: list[Test] = []
+        sound: list[Test] = []
+        for test in tests:
+            alone = None if test.is_slow else test.judge(tried)[0]
+            (wrong if alone is False else sound).append(test)
+            if fewest is not None and len(wrong) >= fewest:
+                break
+        else:
+            conflicting = conflicts(sound, tried, wrong)
+            count = len(wrong) + len(conflicting)
+            if fewest is None or count < fewest:
+                way, fewest, cores = tried, count, conflicting
+        if fewest == 0:
             break
-    assert best is not None
-    way, _, cores = best
     findings = [_finding(test, way) for test in tests]
     findings += [_joint(core, way) for core in cores]
     return Audit(declaration, findings, way)

@@ -5,10 +5,40 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 CONVENTIONS = ("half up", "half even", "ties either way", "cut off")
 """Ways to round, likeliest first; binary floats break ties either way; the last is truncation."""
+
+
+@lru_cache(maxsize=10_000)
+def _span(
+    top: int, bottom: int, unit_top: int, unit_bottom: int, bound: str, is_exact: bool, way: str
+) -> Span:
+    """`Printed.span`, remembered by whole numbers, which are quick to hash."""
+    value, unit = Fraction(top, bottom), Fraction(unit_top, unit_bottom)
+    if bound == "<":
+        return Span(None, value, True, False)
+    if bound == ">":
+        return Span(value, None, False, True)
+    if is_exact:
+        return Span(value, value)
+    if value < 0:
+        mirrored = _span(-top, bottom, unit_top, unit_bottom, bound, is_exact, way)
+        return mirrored.times(Fraction(-1))
+    half = unit / 2
+    if way == "cut off":
+        zero = value == 0
+        return Span(value - unit * zero, value + unit, not zero, False)
+    is_even = int(value / unit) % 2 == 0
+    has_low, has_high = {
+        "half up": (value != 0, False),
+        "half even": (is_even, is_even),
+        "ties either way": (True, True),
+    }[way]
+    return Span(value - half, value + half, has_low, has_high)
+
 
 _NUMBER = re.compile(r"[-−+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-−+]?(?:\d+\.?\d*|\.\d+)")
 
@@ -94,25 +124,9 @@ class Printed(NamedTuple):
         >>> float(span.low), float(span.high), span.has_low
         (-0.55, -0.45, False)
         """
-        if self.bound == "<":
-            return Span(None, self.value, True, False)
-        if self.bound == ">":
-            return Span(self.value, None, False, True)
-        if self.is_exact:
-            return Span(self.value, self.value)
-        if self.value < 0:
-            return self._replace(value=-self.value).span(convention).times(Fraction(-1))
-        half = self.unit / 2
-        if convention == "cut off":
-            zero = self.value == 0
-            return Span(self.value - self.unit * zero, self.value + self.unit, not zero, False)
-        is_even = int(self.value / self.unit) % 2 == 0
-        low, high = {
-            "half up": (self.value != 0, False),
-            "half even": (is_even, is_even),
-            "ties either way": (True, True),
-        }[convention]
-        return Span(self.value - half, self.value + half, low, high)
+        value, unit = self.value, self.unit
+        ints = (value.numerator, value.denominator, unit.numerator, unit.denominator)
+        return _span(*ints, self.bound, self.is_exact, convention)
 
     def scaled(self, factor: Fraction) -> Printed:
         """The same print in another unit, as percent are in proportions."""
