@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -95,13 +97,14 @@ def laid_out(
         ticktext=["<br>".join(style.label(line) for line in text) for text in lines],
     )
     header, texts = right
-    right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
-    for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
-        right_note(figure, text, y=-place, yanchor="middle")
-        if why := _why_missing(parts):
-            low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
-            side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
-            note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
+    with _together(figure):
+        right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
+        for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
+            right_note(figure, text, y=-place, yanchor="middle")
+            if why := _why_missing(parts):
+                low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
+                side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
+                note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
     widest = max(len(line) for text in (header, *texts) for line in text.split("<br>"))
     margin = {"l": left, "r": 24 + 7 * widest}
     height = len(rows) * row_height([parts[0]["label"] for parts in rows], least)
@@ -145,11 +148,12 @@ def framed(
     text = "<br>".join(style.label(line) for line in caption)
     text = text.replace(SIMULATED, f'<span style="color:{style.ALARM}"><b>{SIMULATED}</b></span>')
     edge = {"x": 0, "xshift": 12 - margin["l"]}
-    if text:
-        note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
-    for place, line in enumerate(keys):
-        height_of_line = top - 24 - 21 * len(heading) - 22 * place
-        _add_legend(figure, line, left=12 - margin["l"], above=height_of_line)
+    with _together(figure):
+        if text:
+            note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
+        for place, line in enumerate(keys):
+            height_of_line = top - 24 - 21 * len(heading) - 22 * place
+            _add_legend(figure, line, left=12 - margin["l"], above=height_of_line)
     if len(heading) > 1:  # plotly heeds the padding of a title only when that has one line
         figure.update_layout(title_y=1 - 12 / (top + height + bottom))
     figure.update_layout(
@@ -220,15 +224,36 @@ def note(figure: go.Figure, text: str, **where: Any) -> None:
     """Text in the picture, small and quiet, at a place in paper coordinates unless told."""
     font = {"size": NOTE_SIZE, "color": style.QUIET}
     look = {"xref": "paper", "yref": "paper", "xanchor": "left", "align": "left", "font": font}
-    figure.add_annotation(text=text, showarrow=False, **{**look, **where})
+    _add(figure, {"text": text, "showarrow": False, **look, **where})
 
 
 def right_note(figure: go.Figure, text: str, **where: Any) -> None:
     """Text right of the plot, at a height of the y axis."""
     look = {"x": 1, "xshift": 8, "font_size": LABEL_SIZE, "font_color": style.INK, "yref": "y"}
-    figure.add_annotation(
-        text=text, showarrow=False, xref="paper", xanchor="left", align="left", **{**look, **where}
-    )
+    look |= {"showarrow": False, "xref": "paper", "xanchor": "left", "align": "left"}
+    _add(figure, {"text": text, **look, **where})
+
+
+_waiting: dict[int, list[dict[str, Any]]] = {}
+"""Texts of figures that are being laid out, by the id of the figure."""
+
+
+def _add(figure: go.Figure, text: dict[str, Any]) -> None:
+    if (waiting := _waiting.get(id(figure))) is not None:
+        waiting.append(text)
+    else:
+        figure.add_annotation(**text)
+
+
+@contextlib.contextmanager
+def _together(figure: go.Figure) -> Iterator[None]:
+    """Adds the texts made meanwhile at once: plotly checks all of a figure's with each it gets."""
+    _waiting[id(figure)] = []
+    try:
+        yield
+    finally:
+        made = _waiting.pop(id(figure))
+    figure.update_layout(annotations=[*figure.layout.annotations, *made])
 
 
 def empty(why: str, title: str) -> go.Figure:
@@ -240,6 +265,7 @@ def empty(why: str, title: str) -> go.Figure:
     return framed(figure, title, [], {"l": 12, "r": 12}, 60)
 
 
+@functools.cache
 def _template() -> go.layout.Template:
     small = {"size": NOTE_SIZE, "color": style.INK}
     axis = {"zeroline": False, "gridcolor": style.GRID, "tickfont": small}

@@ -8,7 +8,7 @@ import subprocess
 import unicodedata
 import warnings
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 
 WIDTH = 480  # pixels of the drawing; printed 85 mm wide, 14 pixels are 7 points
 INK = "#1F1F1F"
@@ -119,6 +119,7 @@ def label(value: object) -> str:
     return clean(value).translate(_MARKUP).replace("%{", "&#37;{")
 
 
+@lru_cache(maxsize=20_000)
 def columns(text: str) -> int:
     """How wide a text is, in Latin letters; a Chinese character takes two.
 
@@ -140,7 +141,11 @@ def wrapped(value: object, width: int, *, most: int = 3) -> list[str]:
     >>> wrapped("Qwen3-235B-A22B-Thinking-2507", 26)
     ['Qwen3-235B-A22B-', 'Thinking-2507']
     """
-    text = clean(value)
+    return list(_wrapped(clean(value), width, most))
+
+
+@lru_cache(maxsize=2_000)
+def _wrapped(text: str, width: int, most: int) -> list[str]:
     lines = _broken(text, width)
     if len(lines) > most:
         return _at_most(most, lines, width)
