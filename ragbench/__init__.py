@@ -5,7 +5,7 @@ The public names, loaded when first used so that `import ragbench` stays quick:
 - the study file: `connect`, `refresh`, `append`, `pending`, `check`, `ledger`, `load`
 - numbers: `scores`, `constraint_scores`, `paired`, `independence`; `protocol_effect`,
   `natural_vs_synthetic`, `agreement`, `judge_reliability`; the tests are in `stats`
-- steps: `judge`
+- steps: `answer`, `judge`
 - pictures and tables: `figures`, `tables`, `paper`; for notebooks `notebook`, `behaviours`
 """
 
@@ -29,6 +29,7 @@ _FUNCTIONS = {
     "export": "exports",
     "load_folder": "exports",
     "pack": "packs",
+    "answer": "run",
     "judge": "judging.judge",
     "scores": "metrics",
     "constraint_scores": "metrics",

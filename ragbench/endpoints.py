@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ragbench import local
 from ragbench.errors import ModelUnavailable, RagbenchError
 from ragbench.limits import retry_after
+from ragbench.local import Key
 from ragbench.replies import Reply, Unreadable, priced, read_reply
 
 Messages = Sequence[Mapping[str, Any]]
@@ -37,15 +38,6 @@ class Target(NamedTuple):
     prices: Mapping[str, float] | None
     most: int | None = None  # calls at once that make sense
     place: str | None = None  # what the endpoint is called; its address when None
-
-
-class Key(str):
-    """A key that does not show itself, in a traceback with values for instance."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
 
 
 class Failure(Exception):
@@ -92,7 +84,7 @@ def target(
             model,
             model,
             served.base_url,
-            Key(served.key),
+            served.key,
             timeout,
             given,
             {"input": 0.0, "output": 0.0},

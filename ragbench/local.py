@@ -42,11 +42,20 @@ CONTEXT_WINDOW = 8192
 _START_SECONDS = 120.0
 
 
+class Key(str):
+    """A key that does not show itself, in a traceback with values for instance."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 class Served(NamedTuple):
     """Where a local model answers; the key keeps other users of the machine out."""
 
     base_url: str
-    key: str
+    key: Key
     process: subprocess.Popen[bytes]
 
 
@@ -123,7 +132,7 @@ def _start() -> Served:
                 f"{' '.join(last) or 'it said nothing'}"
             )
     address = json.loads(said)
-    return Served(address["base_url"], address["key"], process)
+    return Served(address["base_url"], Key(address["key"]), process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

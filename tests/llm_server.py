@@ -44,6 +44,10 @@ class Running(NamedTuple):
         lines = [json.loads(line) for line in self.file.read_text().splitlines()]
         return [line for line in lines if outcome in (None, line["outcome"])]
 
+    def count(self) -> int:
+        """How many calls were answered in full, read quickly."""
+        return self.file.read_bytes().count(b'"is_answered": true')
+
     def answered(self) -> Counter[str]:
         """How often each request was answered in full."""
         return Counter(line["request"] for line in self.log() if line["is_answered"])
