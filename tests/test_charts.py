@@ -444,6 +444,56 @@ def test_every_kind_says_its_origin_and_simulated_rows_that_they_are_no_result()
         assert any("<b>simulated: not a result</b>" in text for text in texts(figure)), kind
 
 
+def test_panels_share_rows_and_each_has_its_own_axis():
+    figure = figures.panels(
+        effects(model=["a", "b", "a"], metric=["rejection", "rejection", "conflict"]), "metric"
+    )
+    assert [(t.name, t.y[0], t.xaxis) for t in figure.data] == [
+        ("a", 0, "x"),
+        ("b", -1, "x"),
+        ("a", 0, "x2"),
+    ]
+    assert figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0]
+    assert figure.layout.xaxis.range == figure.layout.xaxis2.range
+    shown = [note.text for note in figure.layout.annotations]
+    assert "–" in shown, "b has no conflict row"
+    assert {"<b>Rejection accuracy</b>", "<b>Conflict recognition</b>"} <= set(shown)
+
+
+def test_a_mark_is_filled_only_where_the_adjusted_p_is_small():
+    drawn = effects(p_value=[0.01, 0.01, 0.01], p_holm=[0.049, 0.05, None])
+    figure = figures.panels(drawn, "origin", p_value="p_value", adjusted="p_holm")
+    assert [trace.marker.color == "white" for trace in figure.data] == [False, True, False]
+    shown = " ".join(note.text for note in figure.layout.annotations)
+    assert all(text in shown for text in ("20.0*", ".049", ".050"))
+
+
+def test_two_rows_for_one_cell_of_the_panels_are_refused():
+    with pytest.raises(RagbenchError, match=r"two rows of origin 'recorded' and model 'a'"):
+        figures.panels(effects(model=["a", "a", "b"]), "origin")
+
+
+def test_margins_of_equivalence_are_lines_inside_the_axis_and_verdicts_are_words():
+    figure = figures.equivalence(bounds(), margin=0.2)
+    lines = [shape.x0 for shape in figure.layout.shapes if shape.xref == "x"]
+    low, high = figure.layout.xaxis.range
+    assert sorted(lines) == [-0.2, 0.0, 0.2]
+    assert low < -0.4, "the lowest interval is inside"
+    assert high > 0.25
+    thick = figure.data[0]
+    assert thick.x[:2] == (-0.04, 0.08)
+    assert beside_rows(figure)[2] == "15.0<br>different<br>at 90 %:<br>equivalent"
+
+
+def test_a_radar_of_two_metrics_has_two_circles_with_an_edge_of_their_own():
+    frame = cells(values=[0.1, 0.2, 0.24, 0.2, 0.1, 0.1]).with_columns(coverage=0.9)
+    figure = figures.radar(frame, "domain", ["strict_ias", "coverage"])
+    assert [trace.subplot for trace in figure.data] == ["polar", "polar", "polar2", "polar2"]
+    edges = [figure.layout[name].radialaxis.range[1] for name in ("polar", "polar2")]
+    assert edges == [0.25, 1.0]
+    assert figure.layout.polar.domain.x[1] < figure.layout.polar2.domain.x[0]
+
+
 def test_every_kind_has_the_width_of_a_column_whatever_the_labels():
     for names in (["x" * 200, "y" * 200, "z" * 200], ["很长的模型名称" * 9, "乙" * 80, "丙"]):
         for kind, figure in every_kind(names).items():

@@ -98,6 +98,16 @@ def test_natural_against_synthetic_compares_means_over_models(study: Path) -> No
     )
 
 
+def test_intervals_and_smallest_margins_belong_together(study: Path) -> None:
+    con = rb.connect(study)
+    found = rb.natural_vs_synthetic(con, ["conflict"], panel="a", margin=0.3).row(0, named=True)
+    assert found["margin"] == 0.3
+    assert found["low_95"] < found["low_90"] < found["difference"] < found["high_90"]
+    for level in ("95", "90"):
+        reach = max(abs(found[f"low_{level}"]), abs(found[f"high_{level}"]))
+        assert found[f"smallest_margin_{level}"] == pytest.approx(reach)
+
+
 def test_agreement_counts_only_what_both_judged(study: Path) -> None:
     con = rb.connect(study)
     verdicts = con.sql("FROM judgments ORDER BY target_id").pl().head(40)
