@@ -40,6 +40,7 @@ _FUNCTIONS = {
     "agreement": "contrasts",
     "judge_reliability": "contrasts",
     "explorer": "widgets",
+    "annotator": "annotating",
 }
 _MODULES = (
     "behaviours",

@@ -58,7 +58,7 @@ def verdicts(con: Con, response_id: str, panel: str | None = None) -> pl.DataFra
     """
     refresh(con)
     cursor = con.cursor()
-    _head(cursor, response_id)
+    heading(cursor, response_id)
     name = panel_name(cursor, panel)
     rows = cursor.sql(_VERDICTS, params={"response": response_id, "panel": name}).pl()
     return rows.select(
@@ -117,7 +117,7 @@ def same_instance(con: Con, response_id: str, panel: str | None = None) -> pl.Da
     """
     refresh(con)
     cursor = con.cursor()
-    _head(cursor, response_id)
+    heading(cursor, response_id)
     parts = ("model", "setting", "trial")
     rows = cursor.sql(
         """
@@ -149,7 +149,7 @@ def documents(con: Con, response_id: str) -> pl.DataFrame:
     """
     refresh(con)
     cursor = con.cursor()
-    _head(cursor, response_id)
+    heading(cursor, response_id)
     return cursor.sql(
         "SELECT x.rank, x.role::VARCHAR AS role, x.doc_id, d.title, d.text FROM responses AS r "
         "JOIN contexts AS x USING (instance_id) LEFT JOIN documents AS d USING (doc_id) "
@@ -158,7 +158,7 @@ def documents(con: Con, response_id: str) -> pl.DataFrame:
     ).pl()
 
 
-def _head(cursor: Con, response_id: str) -> dict[str, Any]:
+def heading(cursor: Con, response_id: str) -> dict[str, Any]:
     """The response and its query."""
     found = cursor.sql(
         "SELECT r.text AS response, r.error, r.model, r.setting, q.text AS query, q.domain, "
@@ -243,7 +243,7 @@ def reading(con: Con, response_id: str, panel: str | None = None) -> Reading:
     """
     refresh(con)
     cursor = con.cursor()
-    head = _head(cursor, response_id)
+    head = heading(cursor, response_id)
     name = panel_name(cursor, panel)
     return Reading(head, documents(con, response_id), verdicts(con, response_id, name), name)
 

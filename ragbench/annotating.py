@@ -1,0 +1,228 @@
+"""The annotator: a person labels responses with the keyboard, blind to judges and other people."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anywidget
+import ipywidgets as w
+import polars as pl
+import traitlets
+
+from ragbench import labels, tables
+from ragbench.contrasts import agreement
+from ragbench.errors import RagbenchError
+from ragbench.metrics import Where
+from ragbench.reading import Reading, documents, heading
+from ragbench.store import connect
+
+_KEYS = """
+function render({ model, el }) {
+  el.tabIndex = 0;
+  el.className = "ragbench-keys";
+  el.style.cssText = "padding:6px 10px;border:1px solid #bbb;border-radius:4px;outline-offset:2px";
+  const said = () => { el.textContent = model.get("hint"); };
+  model.on("change:hint", said);
+  said();
+  el.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    model.set("pressed", event.key + "\\u0000" + Date.now() + Math.random());
+    model.save_changes();
+  });
+}
+export default { render };
+"""
+
+
+_BUTTONS = (("Yes", "y"), ("No", "n"), ("Skip", "s"), ("Undo", "u"), ("Back", "b"))
+
+
+class _Keys(anywidget.AnyWidget):  # type: ignore[misc]
+    """A box that, clicked once, hands over each key that is pressed."""
+
+    _esm = _KEYS
+    hint = traitlets.Unicode("").tag(sync=True)
+    pressed = traitlets.Unicode("").tag(sync=True)
+
+
+def annotator(
+    path: str | os.PathLike[str],
+    task: str,
+    expert: str,
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    strata: Sequence[str] = labels.STRATA,
+    where: Where = None,
+) -> Annotator:
+    """A widget in which `expert` labels responses of the study at `path` for `task`.
+
+    `task` is a criterion of responses, `adherence`, or a dimension (see `labels.sample`, also for
+    the other arguments). Neither the model nor any verdict is shown. Keys: y or 1 yes, n or 0 no,
+    s skip, u undo, b back, for criteria with a wider range a digit. Each label is safe at once;
+    calling it again goes on where it stopped. *Finish* makes the labels verdicts of a human judge,
+    and shows agreement with other people and what is to be settled.
+
+    Raises:
+        UnknownName, UnknownColumn: a task, stratum or filter that the study does not have.
+        RagbenchError: nothing to label, or the name cannot be that of an expert.
+
+    Example:
+        >>> annotator("my.duckdb", "rejection", "ann", n=50)  # doctest: +SKIP
+    """
+    given = labels.Labels(path, task, expert)
+    if not given.items:
+        about = {"seed": seed, "strata": list(strata), "n": n, "where": dict(where or {})}
+        given.begin(
+            labels.sample(connect(path), task, n, seed=seed, strata=strata, where=where), **about
+        )
+    return Annotator(given)
+
+
+class Annotator(w.VBox):  # type: ignore[misc]
+    """The widget that `annotator` makes."""
+
+    def __init__(self, given: labels.Labels) -> None:
+        self.labels = given
+        self._con = connect(given.study)
+        self._ends = _range(self._con, given.items[0].criterion)
+        self._at = given.next() or 0
+        self._keys = _Keys()
+        self._bar = w.IntProgress(max=len(given.items), layout=w.Layout(width="20em"))
+        self._said, self._page, self._end = w.HTML(), w.HTML(), w.HTML()
+        self._note = w.Text(placeholder="note (optional)", layout=w.Layout(width="30em"))
+        buttons = [
+            self._button(text, key)
+            for text, key in (
+                ("Yes", "y"),
+                ("No", "n"),
+                ("Skip", "s"),
+                ("Undo", "u"),
+                ("Back", "b"),
+            )
+        ]
+        self._done = w.Button(description="Finish", button_style="primary")
+        self._done.on_click(lambda _: self._finish())
+        self._keys.observe(lambda change: self.press(change["new"].split("\0")[0]), "pressed")
+        flow = w.Layout(flex_flow="row wrap")
+        super().__init__(
+            [
+                w.HBox([self._bar, self._said], layout=flow),
+                w.HBox([*buttons, self._note, self._done], layout=flow),
+                self._keys,
+                self._page,
+                self._end,
+            ]
+        )
+        self._show()
+
+    def _button(self, text: str, key: str) -> w.Button:
+        button = w.Button(description=text, layout=w.Layout(width="5em"))
+        button.on_click(lambda _: self.press(key))
+        return button
+
+    def press(self, key: str) -> None:
+        """Do what the key says; keys without a meaning do nothing."""
+        low, high = self._ends
+        score = {"y": high, "n": low}.get(key.lower())
+        if score is None and key.isdigit() and low <= int(key) <= high:
+            score = float(key)
+        last = len(self.labels.items) - 1
+        try:
+            if score is not None:
+                self.labels.put(self._at, score, self._note.value)
+                self._at = min(self._at + 1, last)
+            elif key.lower() == "s":
+                self._at = min(self._at + 1, last)
+            elif key.lower() == "b":
+                self._at = max(self._at - 1, 0)
+            elif key.lower() == "u":
+                back = self.labels.undo()
+                self._at = self._at if back is None else back
+            else:
+                return
+        except OSError as problem:
+            self._end.value = (
+                f"<b>Not saved: {html.escape(problem.strerror or str(problem))}.</b> The label "
+                "before is safe; free some space and label this one again."
+            )
+            return
+        self._show()
+
+    def _show(self) -> None:
+        given, item = self.labels, self.labels.items[self._at]
+        mine = given.labels.get(self._at)
+        self._note.value = mine[1] if mine else ""
+        self._bar.value = len(given.labels)
+        now = "no label yet" if mine is None else f"your label: {mine[0]:g}"
+        done = f"{len(given.labels)} of {len(given.items)} labelled"
+        self._said.value = f"{done} · item {self._at + 1}: <b>{now}</b>"
+        low, high = self._ends
+        digits = "" if (low, high) == (0, 1) else f" or a digit from {low:g} to {high:g}"
+        self._keys.hint = (
+            f"Click here, then: y yes, n no{digits}; s skip, u undo, b back. "
+            "Notes: in the field above."
+        )
+        self._page.value = _blind(self._con, item)._repr_html_()
+
+    def _finish(self) -> None:
+        """Store the labels, and show how far people agree."""
+        given = self.labels
+        try:
+            made = given.finish()
+            con = connect(given.study)
+            people = [
+                row[0]
+                for row in con.sql(
+                    "SELECT DISTINCT judge FROM judgments JOIN judges USING (judge) "
+                    "WHERE kind = 'human' AND criterion = ? ORDER BY 1",
+                    params=[given.items[0].criterion],
+                ).fetchall()
+            ]
+            parts = [f"{made['verdicts'].item()} verdicts of {html.escape(given.expert)} stored."]
+            if len(people) > 1:
+                parts.append(_table(agreement(con, given.items[0].criterion, people)))
+            apart = labels.disagreements(con, given.task)
+            parts.append(f"<b>To be settled: {apart.height}</b>")
+            parts += [_table(apart)] if apart.height else []
+            self._end.value = "".join(f"<div>{part}</div>" for part in parts)
+        except RagbenchError as problem:
+            self._end.value = f"<b>{html.escape(str(problem))}</b>"
+
+
+def _table(frame: pl.DataFrame) -> str:
+    return tables.html(frame).as_raw_html()
+
+
+def _range(con: Any, criterion: str) -> tuple[float, float]:
+    found = con.sql(
+        "SELECT lowest, highest FROM criteria WHERE criterion = ?", params=[criterion]
+    ).fetchall()
+    return float(found[0][0]), float(found[0][1])
+
+
+def _blind(con: Any, item: labels.Item) -> Reading:
+    """What is to be labelled, without the model and without any verdict."""
+    asked: Mapping[str, Any] = {"dimension": item.criterion, "constraint": None}
+    if item.criterion == "adherence":
+        asked = (
+            con.sql(
+                'SELECT dimension, text AS "constraint" FROM constraints WHERE constraint_id = ?',
+                params=[item.target_id],
+            )
+            .pl()
+            .row(0, named=True)
+        )
+    else:
+        found = con.sql(
+            "SELECT description FROM criteria WHERE criterion = ?", params=[item.criterion]
+        ).fetchall()
+        asked = {"dimension": item.criterion, "constraint": found[0][0]}
+    row = {**asked, "verdict": "to label", "reason": "", "judge": ""}
+    about = {**heading(con, item.response_id), "model": None, "setting": None}
+    return Reading(about, documents(con, item.response_id), pl.DataFrame([row]), "not shown")
