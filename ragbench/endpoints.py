@@ -126,6 +126,11 @@ def hide(text: str) -> str:
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 
 
+def place_of(whom: Target) -> str:
+    """What an endpoint is called in the study and in messages."""
+    return whom.place or (shown(whom.base_url) if whom.base_url else whom.model.split("/")[0])
+
+
 def shown(base_url: str) -> str:
     """An address without what may be secret in it: user, password, query."""
     parts = urlsplit(base_url)
@@ -152,7 +157,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
     assert whom.base_url is not None
     parts = urlsplit(whom.base_url)
     url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
-    place = whom.place or shown(whom.base_url)
+    place = place_of(whom)
     is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")  # never by way of a proxy
     session = aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {whom.key!s}"} if whom.key else {},
@@ -229,7 +234,8 @@ def refused(status: int, text: str, raw: str, wait: float | None) -> Reply:
     if status in (408, 409, 425) or status >= 500:
         raise Failure("broken", text)
     if status in (401, 402, 403, 404, 405, 429) or status < 400:
-        raise Failure("unusable", text + _REMEDY.get(status, ""))
+        remedy = _REMEDY.get(status, "")
+        raise Failure("unusable", f"{text.rstrip('.')}.{remedy}" if remedy else text)
     raise Failure("rejected", text)
 
 
@@ -300,7 +306,11 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             endpoint=f"{provider}#{reply.version}" if reply.version else provider,
         )
 
-    yield send
+    try:
+        yield send
+    finally:
+        with contextlib.suppress(Exception):  # what it leaves open would warn later
+            await litellm.close_litellm_async_clients()  # type: ignore[attr-defined]
 
 
 def _understood(error: Exception, provider: str) -> Reply:
@@ -315,7 +325,9 @@ def _understood(error: Exception, provider: str) -> Reply:
         raise Failure("broken", text) from None
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     try:
-        return refused(status, text, str(error), retry_after(headers))
+        codes = [getattr(error, name, "") for name in ("code", "type", "body")]
+        kind = type(error).__name__  # ContentPolicyViolationError, for one
+        return refused(status, text, f"{error} {kind} {codes}", retry_after(headers))
     except Failure as failure:
         raise failure from None
 

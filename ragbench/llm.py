@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, target
+from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
 from ragbench.errors import ModelUnavailable
 from ragbench.limits import Budget, Limiter, Retry, Tally
 from ragbench.replies import Reply
@@ -169,7 +169,8 @@ class _Caller:
         if failure.kind == "busy":
             raise _GivenUp(failure.text)
         many = sum(tries.values())
-        return Reply(error=failure.text + (f" ({many} tries)" if many > 1 else ""))
+        error = failure.text + (f" ({many} tries)" if many > 1 else "")
+        return Reply(error=error, endpoint=place_of(self.whom))
 
     def _ended(self, reply: Reply) -> Reply:
         tally = self.tally

@@ -1,0 +1,100 @@
+"""The same calls through litellm: what it returns and raises is understood as by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llm_server import Running, running
+
+from ragbench.errors import ModelUnavailable
+from ragbench.llm import Reply, Retry, Tally, work
+
+KEY = "sk-a-fake-key-of-the-tests-litellm-123"
+QUICK = Retry(failures=2, timeouts=0, first_wait=0.01, longest_wait=0.1)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("litellm"), key=KEY) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def provider(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What litellm calls `openai` is the server of these tests."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.setenv(name, server.base_url)
+
+
+def one(model: str, **options: Any) -> tuple[Reply, Tally]:
+    async def run(ask: Any) -> Reply:
+        return await ask([{"role": "user", "content": f"a question to {model}"}])
+
+    kept: list[Reply] = []
+    tally = work(f"openai/{model}", [run], kept.append, retry=QUICK, timeout=20, **options)
+    return kept[0], tally
+
+
+def test_cost_counts_cached_tokens_and_the_version_is_kept() -> None:
+    reply, _ = one("gpt-4o-mini")  # 0.15, cached 0.075, and 0.60 dollars per million, as published
+    fresh, cached, output = 3, 3, 7
+    assert (reply.input_tokens, reply.cached_tokens) == (fresh + cached, cached)
+    expected = (fresh * 0.15 + cached * 0.075 + output * 0.60) / 1e6
+    assert reply.cost == pytest.approx(expected)
+    assert reply.endpoint == "openai#served-2026-11-30"
+    assert one("ok")[0].cost is None  # no price known: not 0
+    assert one("ok", prices={"input": 1e6, "output": 0})[0].cost == pytest.approx(2)
+
+
+@pytest.mark.parametrize("fault", ["busy", "after", "error", "drop", "broken"])
+def test_faults_are_tried_again(fault: str) -> None:
+    reply, tally = one(f"{fault},ok")
+    assert (reply.text or "").startswith("answer")
+    assert tally.retries == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "finish", "says"),
+    [
+        ("think", "答案", "stop", None),
+        ("reasoning", "答案", "stop", None),
+        ("length", "cut o", "length", None),
+        ("refused", "I will not.", "refused", None),
+        ("stopped", None, "filtered", "filtered"),
+        ("filtered", None, "filtered", "the prompt was stopped"),
+        ("empty", None, "empty", "empty"),
+        ("long", None, None, "maximum context length"),
+    ],
+)
+def test_ends_are_told_apart(model: str, text: str, finish: str, says: str) -> None:
+    reply, _ = one(model)
+    assert (reply.text, reply.finish) == (text, finish)
+    assert (reply.reasoning is not None) == (text == "答案")
+    assert says in (reply.error or "") if says else reply.error is None
+
+
+@pytest.mark.parametrize(
+    ("model", "says"), [("unknown", "no such model"), ("quota", "no credit"), ("key", r"\*\*\*")]
+)
+def test_what_cannot_succeed_is_one_message_without_the_key(model: str, says: str) -> None:
+    with pytest.raises(ModelUnavailable, match=says) as caught:
+        one(model)
+    assert KEY not in str(caught.value)
+
+
+def test_a_name_without_a_provider_says_how_to_write_it() -> None:
+    with pytest.raises(ModelUnavailable, match="provider/model"):
+        work("nobody-knows-this", [], print)
+
+
+def test_the_list_of_prices_was_not_fetched() -> None:
+    import litellm
+
+    from ragbench.forecast import listed_prices
+
+    assert len(litellm.model_cost) > 1000
+    assert listed_prices("openai/gpt-4o-mini") == pytest.approx({"input": 0.15, "output": 0.60})
+    assert listed_prices("nobody-knows-this") is None
