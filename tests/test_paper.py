@@ -269,6 +269,9 @@ def test_table9_of_four_refusals_judged_by_people(study: Path) -> None:
     assert row["human_kappa"] == pytest.approx(0.5)
     assert row["judge_kappa"] == pytest.approx(0.5)
     assert (row["judge_agreement"], row["n"]) == (0.75, 4)
+    # Five zeros and three ones, one pair of four differs: 1 - (2 / 8) / (2 * 5 * 3 / (8 * 7)).
+    assert row["human_alpha"] == pytest.approx(1 - 0.25 / (30 / 56))
+    assert (row["human_agreement"], row["n_human"]) == (0.75, 4)
     assert frame.row(-1, named=True)["metric"] == "all"
     other = paper.rebuild("table9", con, "llm-judge", gold="expert-2").frame.row(0, named=True)
     assert other["judge_agreement"] == 0.5
