@@ -63,7 +63,7 @@ def counts(check: Check) -> list[Test]:
             text += f" It would fit n = {listed(smaller[::-1], 4)}, as when responses are missing."
         return False, text
 
-    settle = "the count behind it and the n it was divided by (missing responses lower the n)"
+    settle = f"the count behind it, and whether the n was {plain(size)} (missing ones lower it)"
     return [Test(check, [value, n], judge, settle, [statement])]
 
 
@@ -115,7 +115,7 @@ def common(check: Check) -> list[Test]:
             f" The smallest n that fits all is {wide[beyond[0]]}." if len(beyond) else ""
         )
 
-    settle = "the n of each row: with rows missing it may differ from row to row"
+    settle = f"the n of each row, of at most {limit}: with some missing it may differ"
     return [Test(check, [*values, most], judge, settle)]
 
 

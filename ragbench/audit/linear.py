@@ -163,7 +163,13 @@ def _ordered(
         )
 
     cells = list(dict.fromkeys(cell for pair in pairs for cell in pair))
-    return Test(check, cells, judge, "more decimals of the cells that are close", statements)
+    return Test(
+        check,
+        cells,
+        judge,
+        "more decimals where cells are close; else, whether another cell or word is meant",
+        statements,
+    )
 
 
 @kind("order", "values direction")

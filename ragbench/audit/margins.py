@@ -100,7 +100,13 @@ def two_sample_tests(check: Check) -> list[Test]:
         if (c := check.maybe(name))
     ]
     return [
-        Test(check, cells, judge, "how many successes each of the two groups has", is_slow=True)
+        Test(
+            check,
+            cells,
+            judge,
+            f"of how many of the {sizes[0]} and of the {sizes[1]} it is true",
+            is_slow=True,
+        )
     ]
 
 
@@ -138,8 +144,8 @@ def _told(
         asked = pl.Series([span.holds(value) for value in ways["p_value"].to_list()])
     diffs, ps = sorted(ways["diff"].to_list()), sorted(ways["p_value"].to_list())
     words = (
-        f"{ways.height} ways to divide the successes between {sizes[0]} and {sizes[1]} are "
-        f"possible: difference {percent(diffs[0])} to {percent(diffs[-1])}, "
+        f"Ways to divide the successes between {sizes[0]} and {sizes[1]}: {ways.height}; "
+        f"difference {percent(diffs[0])} to {percent(diffs[-1])}, "
         f"p from {plain(ps[0], 2)} to {plain(ps[-1], 2)}"
     )
     tests = ways["is_fisher"].unique().to_list()
@@ -220,7 +226,15 @@ def paired_tests(check: Check) -> list[Test]:
         return None, f"Possible, not implied. {words}; it holds with up to {most} differing pairs."
 
     cells = [c for name in ("n", "first", "second", "difference", "p") if (c := check.maybe(name))]
-    return [Test(check, cells, judge, "how many pairs differ, in each direction", is_slow=True)]
+    return [
+        Test(
+            check,
+            cells,
+            judge,
+            f"how many of the {n} pairs differ, in each direction",
+            is_slow=True,
+        )
+    ]
 
 
 def _margins(
