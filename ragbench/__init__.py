@@ -41,6 +41,7 @@ _FUNCTIONS = {
     "judge_reliability": "contrasts",
     "explorer": "widgets",
     "annotator": "annotating",
+    "response_reader": "reader",
 }
 _MODULES = (
     "behaviours",

@@ -7,6 +7,7 @@ a judge wrote is shown as it is written: no markup in it takes effect.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -50,8 +51,10 @@ def verdicts(con: Con, response_id: str, panel: str | None = None) -> pl.DataFra
     """One row per constraint of a response: what was asked, the panel's verdict, and why.
 
     Columns: ordinal, category, dimension, constraint, verdict (*met*, *not met*, *not triggered*:
-    its condition did not hold, *error: …*, *not judged*), reason, judge. In the order in which the
-    model saw them; then the verdicts on the response as a whole (no ordinal, category *response*).
+    its condition did not hold, *error: …*, *not judged*), reason, judge, raw (what the judge
+    wrote), parse_path (how the verdict was read from it), others (what other judges say). In the
+    order in which the model saw them; then the verdicts on the response as a whole (no ordinal,
+    category *response*).
 
     Raises:
         UnknownName: no such response, or no such panel.
@@ -78,6 +81,9 @@ def verdicts(con: Con, response_id: str, panel: str | None = None) -> pl.DataFra
         .alias("verdict"),
         "reason",
         "judge",
+        "raw",
+        "parse_path",
+        "others",
     )
 
 
@@ -85,9 +91,16 @@ _EVIDENCE = (
     "LEFT JOIN evidence AS e ON e.response_id = j.response_id AND e.criterion = j.criterion "
     "AND e.target_id = j.target_id AND e.judge = j.judge AND e.repeat = j.repeat "
 )
+_OTHERS = (
+    "(SELECT string_agg(o.judge || ': ' || coalesce(o.score::VARCHAR, 'error'), '; ' "
+    "ORDER BY o.judge) FROM judgments AS o WHERE o.response_id = j.response_id "
+    "AND o.criterion = j.criterion AND o.target_id = j.target_id AND o.repeat = 0 "
+    "AND o.judge <> j.judge) AS others"
+)
 _VERDICTS = f"""
     SELECT ic.ordinal, d.category::VARCHAR AS category, coalesce(d.label, c.dimension) AS dimension,
-        c.text AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge
+        c.text AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge, e.raw,
+        e.parse_path, {_OTHERS}
     FROM responses AS r JOIN instance_constraints AS ic USING (instance_id)
     JOIN constraints AS c USING (constraint_id) LEFT JOIN dimensions AS d USING (dimension)
     JOIN panels AS p ON p.panel = $panel
@@ -97,7 +110,8 @@ _VERDICTS = f"""
     {_EVIDENCE} WHERE r.response_id = $response
     UNION ALL BY NAME
     SELECT NULL AS ordinal, 'response' AS category, j.criterion AS dimension,
-        k.description AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge
+        k.description AS "constraint", j.score, j.is_triggered, j.error, e.reason, j.judge, e.raw,
+        e.parse_path, {_OTHERS}
     FROM judgments AS j JOIN panels AS p ON p.judge = j.judge AND p.panel = $panel
     LEFT JOIN criteria AS k ON k.criterion = j.criterion
     {_EVIDENCE} WHERE j.response_id = $response AND j.target_id = $response AND j.repeat = 0
@@ -161,7 +175,8 @@ def documents(con: Con, response_id: str) -> pl.DataFrame:
 def heading(cursor: Con, response_id: str) -> dict[str, Any]:
     """The response and its query."""
     found = cursor.sql(
-        "SELECT r.text AS response, r.error, r.model, r.setting, q.text AS query, q.domain, "
+        "SELECT r.text AS response, r.reasoning, r.error, r.instance_id, r.model, r.setting, "
+        "q.text AS query, q.domain, "
         "i.context_mode::VARCHAR AS context_mode, s.origin FROM responses AS r "
         "JOIN instances AS i USING (instance_id) JOIN queries AS q USING (query_id) "
         "LEFT JOIN planned_responses AS s ON s.response_id = r.response_id "
@@ -178,9 +193,18 @@ class Reading:
     """An annotated reading: notebooks show it as a page, `print` as plain text."""
 
     def __init__(
-        self, head: dict[str, Any], shown: pl.DataFrame, judged: pl.DataFrame, panel: str
+        self,
+        head: dict[str, Any],
+        shown: pl.DataFrame,
+        judged: pl.DataFrame,
+        panel: str,
+        *,
+        conflicts: pl.DataFrame | None = None,
+        beside: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.head, self.documents, self.verdicts, self.panel = head, shown, judged, panel
+        self.conflicts = pl.DataFrame() if conflicts is None else conflicts
+        self.beside = beside
 
     def _facts(self) -> list[str]:
         head = self.head
@@ -209,31 +233,31 @@ class Reading:
             _line(f"{row['rank']}", _tag(row["role"]), _block(row["title"], row["text"]))
             for row in self.documents.iter_rows(named=True)
         ]
-        judged = [
-            _line(
-                _tag(row["verdict"]),
-                f"<b>{_safe(row['dimension'])}</b><br>{_safe(row['constraint'])}",
-                f"{_safe(row['reason'])}<br><small>{_safe(row['judge'])}</small>",
-            )
-            for row in self.verdicts.iter_rows(named=True)
-        ]
+        head = self.head
+        answers = [_answer(head), *map(_answer, self.beside)]
         parts = [
             f"<small>{said}</small>",
-            _section("Query", f"<div>{_safe(self.head['query'])}</div>"),
+            _section("Query", f"<div>{_safe(head['query'])}</div>"),
             _section("Documents, as the model saw them", _table(papers)),
+            _conflicts(self.conflicts),
+            _section("Response" if len(answers) == 1 else "Responses", _columns(answers)),
             _section(
-                "Response", f"<div>{_safe(self.head['response'] or self.head['error'])}</div>"
+                "Every requirement: verdict, and why",
+                _table([_judged(row) for row in self.verdicts.iter_rows(named=True)]),
             ),
-            _section("Every requirement: verdict, and why", _table(judged)),
         ]
         look = "max-width:60em;text-align:left"
         return f'<div class="mathjax_ignore tex2jax_ignore" style="{look}">{"".join(parts)}</div>'
 
 
-def reading(con: Con, response_id: str, panel: str | None = None) -> Reading:
+def reading(
+    con: Con, response_id: str, panel: str | None = None, *, beside: str | None = None
+) -> Reading:
     """The annotated reading of one response: a page in notebooks, plain text when printed.
 
-    Query, documents with their roles, the response, and each of `verdicts`. All texts are escaped.
+    Query, documents with their roles and what contradicts what in them, the response (its reasoning
+    folded away), and each of `verdicts` with what its judge wrote. `beside` is another response to
+    the same instance, shown next to it. All texts are escaped.
 
     Raises:
         UnknownName: no such response, or no such panel.
@@ -245,7 +269,66 @@ def reading(con: Con, response_id: str, panel: str | None = None) -> Reading:
     cursor = con.cursor()
     head = heading(cursor, response_id)
     name = panel_name(cursor, panel)
-    return Reading(head, documents(con, response_id), verdicts(con, response_id, name), name)
+    other = [heading(cursor, beside)] if beside else []
+    return Reading(
+        head,
+        documents(con, response_id),
+        verdicts(con, response_id, name),
+        name,
+        conflicts=cursor.sql(
+            "SELECT point, array_to_string(doc_ids, ', ') AS documents, summary, affects_answer "
+            "FROM conflict_points WHERE instance_id = ? ORDER BY point",
+            params=[head["instance_id"]],
+        ).pl(),
+        beside=other,
+    )
+
+
+def _judged(row: dict[str, Any]) -> str:
+    why = f"{_safe(row['reason'])}<br><small>{_safe(row['judge'])}</small>"
+    if row.get("others"):
+        why += f"<br><small>others: {_safe(row['others'])}</small>"
+    if row.get("raw"):
+        way = f" (read as {_safe(row['parse_path'])})" if row.get("parse_path") else ""
+        why += _folded(f"what the judge wrote{way}", _safe(row["raw"]))
+    return _line(
+        _tag(row["verdict"]),
+        f"<b>{_safe(row['dimension'])}</b><br>{_safe(row['constraint'])}",
+        why,
+    )
+
+
+def _answer(head: dict[str, Any]) -> str:
+    who = " · ".join(_safe(head[name]) for name in ("model", "setting") if head[name])
+    text = _safe(head["response"] or head["error"])
+    thought = head.get("reasoning")
+    return (
+        (f"<small>{who}</small>" if who else "")
+        + (_folded("reasoning", _safe(thought)) if thought else "")
+        + f"<div>{text}</div>"
+    )
+
+
+def _columns(cells: list[str]) -> str:
+    if len(cells) == 1:
+        return cells[0]
+    return _table([_line(*cells)]).replace("<table", '<table style="table-layout:fixed;width:100%"')
+
+
+def _conflicts(points: pl.DataFrame) -> str:
+    lines = [
+        _line(
+            _safe(row["documents"]),
+            _safe(row["summary"]),
+            "changes the answer" if row["affects_answer"] else "",
+        )
+        for row in points.iter_rows(named=True)
+    ]
+    return _section("What contradicts what", _table(lines)) if lines else ""
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary><small>{title}</small></summary>{content}</details>"
 
 
 def _plain(text: object) -> str:
@@ -276,7 +359,10 @@ def _tag(word: str | None) -> str:
     """A verdict or a role, told by its word and its sign and not by colour alone."""
     text = word or "–"
     sign = f"{_SIGNS[text]} " if text in _SIGNS else ""
-    return f'<b style="color:{_TONES.get(text, style.QUIET)}">{sign}{_safe(text)}</b>'
+    look = f"color:{_TONES.get(text, style.QUIET)}" + (
+        "" if len(text) > 20 else ";white-space:nowrap"
+    )
+    return f'<b style="{look}">{sign}{_safe(text)}</b>'
 
 
 def _block(title: object, text: object) -> str:

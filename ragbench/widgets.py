@@ -162,6 +162,11 @@ class Explorer(w.VBox):  # type: ignore[misc]
         while waiting:
             part = waiting.pop()
             waiting += list(getattr(part, "children", ()))
+            waiting += [
+                own
+                for name in ("layout", "style")
+                if isinstance(own := getattr(part, name, None), w.Widget)
+            ]
             part.close()
 
     # ------------------------------------------------------------ what happens

@@ -1,0 +1,122 @@
+"""The response reader: many annotated readings on one page that needs no kernel."""
+
+from __future__ import annotations
+
+import html
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ragbench import output
+from ragbench.errors import UnknownName
+from ragbench.metrics import Where
+from ragbench.reading import Reading, reading
+from ragbench.slices import RESPONSE_COLUMNS, panel_name, scope
+from ragbench.store import refresh
+
+SHOWN = {
+    "all": "true",
+    "failed": "EXISTS (FROM constraint_verdicts AS v WHERE v.response_id = s.response_id "
+    "AND v.panel = s.panel AND v.score < 1)",
+    "errors": "s.has_error",
+    "untriggered": "EXISTS (FROM constraint_verdicts AS v WHERE v.response_id = s.response_id "
+    "AND v.panel = s.panel AND NOT v.is_triggered)",
+    "disagree": "EXISTS (SELECT j.criterion FROM judgments AS j "
+    "WHERE j.response_id = s.response_id AND j.repeat = 0 AND j.score IS NOT NULL "
+    "GROUP BY j.criterion, j.target_id HAVING min(j.score) < max(j.score))",
+}
+"""Which responses to read: all; with a failed constraint; that lost a verdict to an error; with a
+constraint whose condition did not hold; on which judges disagree."""
+
+
+class Reader:
+    """Readings, folded, on one page: notebooks show it, `save` writes it as a file."""
+
+    def __init__(self, readings: list[tuple[str, Reading]], found: int) -> None:
+        self.readings, self.found = readings, found
+
+    def __len__(self) -> int:
+        return len(self.readings)
+
+    def __repr__(self) -> str:
+        return f"{len(self)} of {self.found} responses"
+
+    def _repr_html_(self) -> str:
+        said = f"<p>{len(self)} of {self.found} responses</p>"
+        return said + "".join(
+            f"<details{' open' if len(self) == 1 else ''}><summary>{html.escape(title)}</summary>"
+            f"{page._repr_html_()}</details>"
+            for title, page in self.readings
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """The path of the page, one HTML file that needs nothing else.
+
+        Raises:
+            ExportFailed: it cannot be written.
+        """
+        look = (
+            "body{font-family:sans-serif;margin:1.5em;color:#1a1a1a;background:#fff}"
+            "details{margin:.4em 0}summary{cursor:pointer}td{padding:.3em .6em;"
+            "border-top:1px solid #ddd}table{border-collapse:collapse}"
+        )
+        # Nothing on the page may run or be fetched, whatever the texts hold.
+        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        page = (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            f"<title>Responses</title><style>{look}</style></head><body>"
+            f"{self._repr_html_()}</body></html>"
+        )
+        return output.write(path, page.encode("utf-8"))
+
+
+def response_reader(
+    con: duckdb.DuckDBPyConnection,
+    where: Where = None,
+    panel: str | None = None,
+    *,
+    show: str = "all",
+    beside: str | None = None,
+    limit: int = 20,
+) -> Reader:
+    """Responses to read, with documents, verdicts and reasons, on a page that needs no kernel.
+
+    `where` as in `scores`; `show` narrows to one of `SHOWN`; `beside` is a model whose response to
+    the same instance stands next to each. At most `limit`, those that fail most first.
+
+    Raises:
+        UnknownColumn, UnknownName: a column, panel or kind of response that there is not.
+
+    Example:
+        >>> page = response_reader(con, {"domain": "Legal"}, show="failed")  # doctest: +SKIP
+        >>> page.save("legal.html")  # doctest: +SKIP
+    """
+    if show not in SHOWN:
+        raise UnknownName("kind of response", show, SHOWN, place="the reader")
+    refresh(con)
+    cursor = con.cursor()
+    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "response_reader")
+    rows = cursor.sql(
+        f"""
+        SELECT s.response_id, s.domain, s.context_mode, s.satisfied, s.planned,
+            count(*) OVER () AS n,
+            (SELECT min(b.response_id) FROM responses AS b WHERE b.instance_id = s.instance_id
+                AND b.model = ? AND b.response_id <> s.response_id) AS beside
+        FROM adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model
+        WHERE {condition} AND {SHOWN[show]} AND NOT s.is_failed
+            AND s.response_id IN (SELECT response_id FROM responses)
+        ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT ?""",
+        params=[beside, *values, limit],
+    ).fetchall()
+    name = panel_name(cursor, panel or (where or {}).get("panel"))
+    readings = [(_title(row), reading(con, row[0], name, beside=row[6])) for row in rows]
+    return Reader(readings, rows[0][5] if rows else 0)
+
+
+def _title(row: tuple[Any, ...]) -> str:
+    response_id, domain, mode, satisfied, planned = row[:5]
+    parts = [f"{satisfied} of {planned} met", domain, mode, response_id]
+    return " · ".join(str(part) for part in parts if part)

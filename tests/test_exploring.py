@@ -1,0 +1,215 @@
+"""The explorer and the reader: what they show is what the rows say, and nothing in it acts."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import polars as pl
+import pytest
+from hostile_study import ATTACKS, hostile_study
+
+import ragbench as rb
+from ragbench import exploring, reader, widgets
+from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
+
+
+@pytest.fixture(scope="module")
+def con():
+    return rb.connect(rb.paper.shipped())
+
+
+# ---------------------------------------------------------------- what a state shows
+
+
+def test_the_frame_of_a_state_is_what_its_code_gives(con):
+    states = [
+        {},
+        {"by": "domain", "metric": "loose_ias", "where": {"context_mode": ["gap", "noise"]}},
+        {"view": "heatmap", "by": "setting", "across": "language"},
+        {"by": "dimension", "where": {"language": "zh"}},
+        {"view": "profile", "where": {"domain": "Legal"}},
+        {
+            "view": "paired",
+            "a": {"setting": "constraints_last"},
+            "b": {"setting": "given_context"},
+            "where": {"language": "en"},
+        },
+        {"view": "failing together"},
+    ]
+    for state in states:
+        shown = exploring.look(con, state)
+        names = {"rb": rb, "con": con}
+        exec(shown.code.splitlines()[0], names)
+        assert names["frame"].equals(shown.frame), state
+        assert len(shown.figure.data), state
+
+
+def test_a_state_that_cannot_be_shown_says_why(con):
+    with pytest.raises(UnknownName, match="view"):
+        exploring.look(con, {"view": "dot"})
+    with pytest.raises(UnknownName, match="metrc"):
+        exploring.look(con, {"metrc": "strict_ias"})
+    with pytest.raises(UnknownColumn, match="domian"):
+        exploring.look(con, {"by": "domian"})
+    with pytest.raises(RagbenchError, match="two groupings"):
+        exploring.look(con, {"view": "heatmap", "by": "model", "across": "model"})
+
+
+def test_an_empty_slice_and_a_small_one_say_so(con):
+    nothing = exploring.look(con, {"where": {"domain": "Nowhere"}})
+    assert nothing.frame.is_empty()
+    assert "Nothing in this slice" in nothing.notes[0]
+    assert nothing.figure.layout.annotations
+    one = con.sql("SELECT min(query_id) FROM queries").fetchall()[0][0]
+    small = exploring.look(con, {"where": {"query_id": one}})
+    n = small.frame["strict_ias_n"].item()
+    assert small.notes == [f"Small: n = {n}."]
+
+
+def test_failing_together_equals_a_count_of_single_verdicts(con):
+    made = exploring.failing_together(con, {"language": "zh"})
+    verdicts = con.sql(
+        "SELECT response_id, dimension, score FROM constraint_verdicts "
+        "JOIN responses USING (response_id) JOIN instances USING (instance_id) "
+        "JOIN queries USING (query_id) WHERE language = 'zh' AND score IS NOT NULL "
+        "AND is_triggered IS DISTINCT FROM false"
+    ).fetchall()
+    failed: dict[str, dict[str, bool]] = {}
+    for response, dimension, score in verdicts:
+        found = failed.setdefault(response, {})
+        found[dimension] = found.get(dimension, False) or score < 1
+    counted = {}
+    for found in failed.values():
+        for a, b in itertools.combinations(sorted(found), 2):
+            row = counted.setdefault((a, b), [0, 0, 0, 0])
+            for i, flag in enumerate((True, found[a], found[b], found[a] and found[b])):
+                row[i] += flag
+    assert made.height == len(counted) > 20
+    for row in made.iter_rows(named=True):
+        n, one, other, both = counted[row["dimension"], row["other"]]
+        assert (row["n"], row["failed"], row["failed_other"], row["together"]) == (
+            n,
+            one,
+            other,
+            both,
+        )
+        assert row["expected"] == pytest.approx(one * other / n)
+        assert row["lift"] == (pytest.approx(both * n / (one * other)) if one * other else None)
+
+
+# ---------------------------------------------------------------- the widget
+
+
+def test_quick_changes_end_in_the_last_state_and_it_can_be_put_back(con):
+    shown = widgets.explorer(con)
+    for _ in range(7):
+        for by in ("domain", "language", "setting"):
+            shown._controls["by"].value = by
+    shown._filters["language"].value = ("zh",)
+    shown._controls["metric"].value = "loose_ias"
+    state = shown.state
+    assert (state["by"], state["metric"], state["where"]) == (
+        "setting",
+        "loose_ias",
+        {"language": "zh"},
+    )
+    assert shown.frame.equals(
+        rb.scores(con, "setting", where={"language": "zh"}, metrics=["loose_ias"])
+    )
+    again = widgets.explorer(con, state)
+    assert again.state == state
+    assert again.code == shown.code
+    assert len(again.figure.data) == len(shown.figure.data)
+
+
+def test_a_view_that_cannot_be_made_keeps_what_was_shown(con):
+    shown = widgets.explorer(con, {"by": "domain"})
+    before = shown.frame
+    shown._controls["view"].value = "heatmap"  # by domain, across domain
+    assert "two groupings" in shown._notes.value
+    assert shown.frame.equals(before)
+
+
+def test_a_click_on_a_dot_lists_its_responses_and_one_can_be_read(con):
+    shown = widgets.explorer(con, {"by": "domain"})
+    trace = next(trace for trace in shown.figure.data if trace.name == "Legal")
+
+    class Points:
+        point_inds = (0,)
+
+    shown._clicked(trace, Points, None)
+    there = con.sql(
+        "SELECT response_id FROM response_scores WHERE domain = 'Legal' AND is_answered"
+    ).fetchall()
+    listed = [value for _, value in shown._responses.options]
+    assert sorted(listed) == sorted(row[0] for row in there)
+    shown._responses.value = listed[0]
+    query = con.sql(
+        "SELECT q.text FROM responses JOIN instances USING (instance_id) "
+        "JOIN queries AS q USING (query_id) WHERE response_id = ?",
+        params=[listed[0]],
+    ).fetchall()[0][0]
+    assert query in shown._page.value
+
+
+def test_looking_at_more_comparisons_adjusts_their_p(con):
+    state = {
+        "view": "paired",
+        "metric": "loose_ias",
+        "a": {"setting": "constraints_last"},
+        "b": {"setting": "given_context"},
+    }
+    shown = widgets.explorer(con, state)
+    first = rb.paired(con, "loose_ias", state["a"], state["b"])["p_value"].item()
+    assert f"1 comparison looked at: Holm-adjusted p = {first:.3g}" in shown._notes.value
+    shown._filters["language"].value = ("zh",)
+    second = rb.paired(con, "loose_ias", state["a"], state["b"], {"language": "zh"})
+    holm = rb.stats.adjust([first, second["p_value"].item()])["holm"][1]
+    assert f"2 comparisons looked at: Holm-adjusted p = {holm:.3g}" in shown._notes.value
+
+
+def test_closing_leaves_no_widget_behind(con):
+    from ipywidgets.widgets.widget import _instances
+
+    before = set(_instances)
+    shown = widgets.explorer(con)
+    shown.state = {"view": "heatmap"}
+    assert set(_instances) > before
+    shown.close_all()
+    assert not {type(_instances[key]).__name__ for key in set(_instances) - before}
+
+
+# ---------------------------------------------------------------- the reader
+
+
+def test_the_reader_narrows_to_what_the_rows_say(con):
+    failed = rb.response_reader(con, show="failed", limit=1000)
+    rows = con.sql("SELECT response_id FROM response_scores WHERE satisfied < judged").fetchall()
+    assert failed.found == len(failed) == len(rows)
+    assert len(rb.response_reader(con, limit=3)) == 3
+    with pytest.raises(UnknownName, match="fail"):
+        rb.response_reader(con, show="fail")
+
+
+def test_a_page_of_readings_needs_nothing_and_nothing_in_it_acts(tmp_path):
+    study = hostile_study(tmp_path / "hostile.duckdb", rb.paper.shipped())
+    con = rb.connect(study)
+    some = con.sql("SELECT model FROM models WHERE model LIKE 'evil%'").fetchall()[0][0]
+    page = rb.response_reader(con, limit=50, beside=some)
+    text = page.save(tmp_path / "page.html").read_text("utf-8")
+    assert "default-src 'none'" in text
+    for attack in ATTACKS:
+        if "<" in attack:
+            assert attack not in text
+    assert not re.findall(r"<(script|img|iframe|a|link)\b", text)
+    assert not re.findall(r"<[^>]*\son\w+=", text)
+    assert not set("\u202e\u2066") & set(text)
+    shown = widgets.explorer(con)
+    for state in ({"by": "model"}, {"view": "heatmap"}, {"view": "profile"}):
+        shown.state = state
+        for part in (shown._notes.value, shown._heading.value, str(shown.figure.layout.title.text)):
+            assert "<img" not in part
+            assert "<script" not in part
+    assert isinstance(shown.frame, pl.DataFrame)
+    assert reader.SHOWN
