@@ -76,11 +76,16 @@ def html(
             if rows:
                 table = table.tab_style(look, loc.body(columns=name, rows=rows))
     if title:
-        table = table.tab_header(as_html(_html(title)))
+        table = table.tab_header(as_html(_at_left(_html(title))))
     fonts = [name.strip() for name in style.FONT.split(",")]
     table = table.tab_options(table_font_names=fonts, table_font_size="14px")
     note = _html(_note(frame, printed, intervals)).replace(SIMULATED, f"<b>{SIMULATED}</b>")
-    return table.tab_source_note(as_html(note)) if note else table
+    return table.tab_source_note(as_html(_at_left(note))) if note else table
+
+
+def _at_left(text: str) -> str:
+    """Where it is seen beside a table wider than the window, also where pages drop styles."""
+    return f'<div style="text-align:left">{text}</div>'
 
 
 def latex(
