@@ -25,6 +25,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 HERE = Path(__file__).resolve().parent
 SECONDS_A_CELL = 600  # for a busy machine
+os.environ.setdefault("TQDM_DISABLE", "1")  # a bar's last state is no output to store
 
 
 class CellFailed(Exception):
@@ -69,8 +70,12 @@ def executed(path: Path, study: str | None = None) -> nbformat.NotebookNode:
 def _steady(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The notebook without what differs from run to run or from machine to machine."""
     notebook.metadata.language_info = {"name": "python"}
+    notebook.metadata.pop("widgets", None)  # megabytes that only a live kernel could use
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "text/html" in data:  # a widget needs its kernel; what stands in for it does not
+                data.pop("application/vnd.jupyter.widget-view+json", None)
             plain = output.get("data", {}).get("text/plain", "")
             if " at 0x" in plain:  # the inside of a table object, of which the HTML is shown
                 output.data["text/plain"] = f"<{plain.partition('(')[0]}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -11,7 +12,10 @@ from ragbench.limits import Tally
 
 @contextlib.contextmanager
 def bar(label: str, total: int) -> Iterator[Callable[[Tally], None]]:
-    """A function that shows a tally: done, rate and time left, errors, tries again, cost."""
+    """A function that shows a tally: done, rate and time left, errors, tries again, cost.
+
+    TQDM_DISABLE=1 in the environment keeps it quiet, for notebooks whose outputs are stored.
+    """
     from tqdm import tqdm
 
     is_notebook = _is_notebook()
@@ -19,7 +23,7 @@ def bar(label: str, total: int) -> Iterator[Callable[[Tally], None]]:
         total=total,
         desc=label,
         unit="call",
-        disable=not (sys.stderr.isatty() or is_notebook),
+        disable=not (sys.stderr.isatty() or is_notebook) or os.environ.get("TQDM_DISABLE") == "1",
         leave=not is_notebook,
         smoothing=0.1,
         dynamic_ncols=not is_notebook,

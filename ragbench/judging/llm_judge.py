@@ -61,6 +61,13 @@ class Plan:
             self.read[criterion, language] = prompts.load(source, language)
         return self.read[criterion, language]
 
+    def texts(self) -> dict[str, dict[str, str]]:
+        """A prompt of one's own as it was used: its file may be edited or lost."""
+        if self.own is None or self.own_criterion is None:
+            return {}
+        used = [self.prompt(self.own_criterion, language) for language in prompts.LANGUAGES]
+        return {text.hash: {"system": text.system, "user": text.user} for text in used}
+
 
 def plan(
     con: Any,
@@ -211,7 +218,7 @@ def run(
     if _is_new(con, made):
         append(path, made.rows, step="judge", origin=origin)
         refresh(con)
-    config = {"judge": made.name, "where": dict(where or {})}
+    config = {"judge": made.name, "where": dict(where or {}), "texts": made.texts()}
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
 
