@@ -85,7 +85,7 @@ def html(
 
 def _at_left(text: str) -> str:
     """Where it is seen beside a table wider than the window, also where pages drop styles."""
-    return f'<div style="text-align:left">{text}</div>'
+    return f'<div style="text-align:left;max-width:600px">{text}</div>'
 
 
 def latex(
