@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
@@ -201,7 +203,7 @@ class _Drive(Generic[T]):
     ) -> None:
         self.whom, self.jobs, self.limiter, self.retry = whom, jobs, limiter, retry
         self.budget, self.tally = budget, Tally()
-        self.results: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[T | _Sign] = queue.SimpleQueue()
         self.tasks: set[asyncio.Task[T]] = set()
         self.grace: float | None = None  # seconds for what is in flight when work stops
         self.failed: BaseException | None = None
@@ -215,29 +217,59 @@ class _Drive(Generic[T]):
         thread = threading.Thread(target=self._in_thread, name="ragbench calls", daemon=True)
         thread.start()
         stopped: BaseException | None = None
-        while True:
-            try:
+        with self._interrupts():
+            while not isinstance(found := self._next(), _End):
                 try:
-                    result = self.results.get(timeout=_TICK)
-                except queue.Empty:
+                    if isinstance(found, _Interrupt):
+                        self._ask_to_stop(0.0 if stopped else _GRACE)
+                        stopped = stopped or KeyboardInterrupt()
+                    elif not isinstance(found, _Sign) and not isinstance(stopped, Exception):
+                        keep(found)
+                        self.tally.done += 1
                     progress(self.tally)
-                    continue
-                if isinstance(result, _End):
-                    break
-                if not isinstance(stopped, Exception):
-                    keep(result)
-                    self.tally.done += 1
-                progress(self.tally)
-            except BaseException as error:  # Ctrl-C comes here, and what `keep` could not store
-                grace = 0.0 if stopped or isinstance(error, Exception) else _GRACE
-                stopped = stopped or error
-                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-                    self.loop.call_soon_threadsafe(self._stop, "stopped", grace)
+                except BaseException as error:  # what `keep` could not store
+                    stopped = stopped or error
+                    self._ask_to_stop(0.0)
         thread.join()
         self.tally.seconds = time.monotonic() - began
         if stopped or self.failed:
             raise stopped or self.failed  # type: ignore[misc]
         return self.tally
+
+    def _next(self) -> T | _Sign:
+        try:
+            return self.results.get(timeout=_TICK_SECONDS)
+        except queue.Empty:
+            return _Tick()
+
+    def _ask_to_stop(self, grace: float) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            self.loop.call_soon_threadsafe(self._stop, "stopped", grace)
+
+    @contextlib.contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Take Ctrl-C as a request, so that it never falls between an answer and its storing.
+
+        The second one does not wait for what is in flight, the third does what it always does.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+        count = 0
+
+        def note(number: int, frame: FrameType | None) -> None:
+            nonlocal count
+            count += 1
+            if count > 2:
+                before(number, frame)
+            self.results.put(_Interrupt())
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _in_thread(self) -> None:
         try:
@@ -333,11 +365,23 @@ class _Drive(Generic[T]):
         self.wake.set()
 
 
-class _End:
+class _Sign:
+    """What comes among the results and is none."""
+
+
+class _Tick(_Sign):
+    """Nothing has come for a while."""
+
+
+class _Interrupt(_Sign):
+    """Ctrl-C."""
+
+
+class _End(_Sign):
     """No more results."""
 
 
-_TICK = 0.5
+_TICK_SECONDS = 0.5
 _GRACE = 3.0
 """Seconds for calls in flight, which have been paid for, when work is stopped."""
 _HOPELESS = 20
