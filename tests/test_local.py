@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -75,6 +77,9 @@ def test_a_prompt_that_is_too_long_is_an_error_row(tmp_path: Path) -> None:
     assert found[0][2] is None
     assert found[1][1] is None
     assert "context" in found[1][2]
+    config = json.loads(con.sql("SELECT config FROM runs WHERE step = 'answer'").fetchall()[0][0])
+    assert config["weights_sha256"] == hashlib.sha256(local.weights().read_bytes()).hexdigest()
+    assert config["parameters"] == {"temperature": 0, "seed": 7, "max_tokens": 6}
     assert con.sql("SELECT label, is_open FROM models").fetchall() == [("SmolLM2-135M", True)]
 
 
