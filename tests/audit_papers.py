@@ -2,7 +2,8 @@
 
 A paper has groups with known sizes, the successes of two systems in each (as percent), the
 overall rates, the difference per group, the share of each group, mean numbers of constraints in two
-parts and their sum, and the agreement and kappa of two raters. All of it follows from counts.
+parts and their sum, agreement and kappa of two raters, and a rank correlation of six points with
+its exact p. All of it follows from counts and orders.
 
 The brute force uses nothing of the package: it prints candidate data sets with `decimal` and
 compares texts. A paper is impossible when, for each way of rounding, no data set prints it.
@@ -11,16 +12,17 @@ compares texts. A paper is impossible when, for each way of rounding, no data se
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 
 import polars as pl
 
 WAYS = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN)
-RATERS = 30
+RATERS, POINTS = 30, 6
 Paper = dict[tuple[str, str, str], str]  # table, row, column -> what is printed
 
 DECLARATION = """
@@ -40,6 +42,16 @@ file = "raters.csv"
 key = "of"
 percent = ["agreement"]
 
+[tables.ranks]
+file = "ranks.csv"
+key = "of"
+
+[[check]]
+kind = "spearman"
+over = "ranks"
+rho = "@rho"
+n = 6
+p = "@p"
 [[check]]
 kind = "sum"
 total = "rates[all].n"
@@ -123,6 +135,28 @@ def printed(top: int, bottom: int, decimals: int, way: str) -> str:
     return text.replace("-", "", 1) if Decimal(text) == 0 else text
 
 
+def rank_correlation(order: Sequence[int]) -> Fraction:
+    apart = sum((place - rank) ** 2 for place, rank in enumerate(order))
+    return 1 - Fraction(6 * apart, POINTS * (POINTS**2 - 1))
+
+
+@cache
+def _exact_p() -> dict[Fraction, tuple[int, int]]:
+    """Size of a correlation -> how many of all orders are at least as extreme, and of how many."""
+    every = [abs(rank_correlation(order)) for order in permutations(range(POINTS))]
+    return {rho: (sum(other >= rho for other in every), len(every)) for rho in set(every)}
+
+
+@cache
+def _ranks(way: str) -> frozenset[tuple[str, str]]:
+    """All pairs of rho and p that six points can print."""
+    signed = {sign * rho: p for rho, p in _exact_p().items() for sign in (1, -1)}
+    return frozenset(
+        (printed(rho.numerator, rho.denominator, 2, way), printed(*p, 3, way))
+        for rho, p in signed.items()
+    )
+
+
 def kappa_of(both: int, only: int, other: int) -> Fraction | None:
     first, second = both + only, both + other
     agreed = Fraction(RATERS - only - other, RATERS)
@@ -159,6 +193,10 @@ def consistent(seed: int) -> Paper:
         kappa = kappa_of(both, only, other)
     paper["raters", "judge", "agreement"] = printed(100 * (RATERS - only - other), RATERS, 0, way)
     paper["raters", "judge", "kappa"] = printed(kappa.numerator, kappa.denominator, 2, way)
+    order = draw.sample(range(POINTS), POINTS)
+    rho = rank_correlation(order)
+    paper["ranks", "points", "rho"] = printed(rho.numerator, rho.denominator, 2, way)
+    paper["ranks", "points", "p"] = printed(*_exact_p()[abs(rho)], 3, way)
     return paper
 
 
@@ -177,7 +215,7 @@ def with_a_slip(paper: Paper, seed: int) -> tuple[Paper, tuple[str, str, str]]:
 def write(paper: Paper, folder: Path) -> Path:
     """The paper as CSV files and the declaration beside them."""
     folder.mkdir(parents=True, exist_ok=True)
-    keys = {"rates": "group", "parts": "group", "raters": "of"}
+    keys = {"rates": "group", "parts": "group", "raters": "of", "ranks": "of"}
     for table, key in keys.items():
         rows = list(dict.fromkeys(row for t, row, _ in paper if t == table))
         columns = list(dict.fromkeys(column for t, _, column in paper if t == table))
@@ -209,6 +247,8 @@ def _possible(paper: Paper, way: str) -> bool:
             return False
         if not _parts_possible(paper, row, sizes[row], way):
             return False
+    if tuple(paper["ranks", "points", column] for column in ("rho", "p")) not in _ranks(way):
+        return False
     return _rates_possible(paper, groups, sizes, way) and _raters_possible(paper, way)
 
 

@@ -322,6 +322,11 @@ def test_a_criterion_of_your_own_stands_beside_the_others(
     assert len(names) == 2
     with pytest.raises(RagbenchError, match="prompt="):
         judged(path, "honest", server, criteria=["politeness"])
+    prompt.write_text(OWN.replace("1 5", "1 7"), encoding="utf-8")
+    with pytest.raises(RagbenchError, match="from 1 to 5"):
+        judged(path, "honest", server, prompt=prompt)
+    runs = con.sql("SELECT config FROM runs WHERE step = 'judge'").fetchall()
+    assert any("How very polite is this?" in (config or "") for (config,) in runs)
 
 
 def test_a_prompt_of_the_package_may_be_put_another_way(
@@ -461,3 +466,23 @@ def test_the_command_says_what_was_judged_and_what_is_left(
     budget = run("--judge", "plain", "--criteria", "rejection", "--budget", "tokens=1")
     assert budget.returncode == 3
     assert len(verdicts(path, "plain@%").filter(criterion="rejection")) < 4
+
+
+def test_a_real_model_on_this_machine_goes_the_same_way(path: Path) -> None:
+    bit = {"type": "integer", "enum": [0, 1]}
+    fields = {"reason": {"const": "-"}, "conflict_recog": bit}
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    given = {
+        "max_tokens": 40,
+        "response_format": {"type": "json_schema", "json_schema": {"schema": schema}},
+    }
+    one = {"instance_id": "law-conflict", "model": "model-b"}
+    report = rb.judge(path, "local/smollm2", criteria=["conflict"], where=one, parameters=given)
+    assert report.select("judged", "errors", "left").rows() == [(1, 0, 0)]
+    (row,) = verdicts(path, "local/smollm2@%").to_dicts()
+    assert row["score"] in (0, 1)  # which of them says nothing: it is no judge
+    assert row["parse_path"] == "strict"
+    (params,) = (
+        rb.connect(path).sql("SELECT params FROM judges WHERE model = 'local/smollm2'").fetchall()
+    )
+    assert '"max_tokens":40' in params[0].replace(" ", "")

@@ -115,6 +115,19 @@ class Browser:
         mouse = {"type": "pointer", "id": "mouse", "actions": moves}
         self._call("POST", f"{self._session}/actions", {"actions": [mouse]})
 
+    def click(self, x: float, y: float) -> None:
+        """Move the pointer to a place in the window and click there."""
+        self.point_at(x, y)
+        acts = [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        mouse = {"type": "pointer", "id": "mouse", "actions": acts}
+        self._call("POST", f"{self._session}/actions", {"actions": [mouse]})
+
+    def press(self, key: str) -> None:
+        """Press a key, wherever the focus is."""
+        acts = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        keyboard = {"type": "key", "id": "keyboard", "actions": acts}
+        self._call("POST", f"{self._session}/actions", {"actions": [keyboard]})
+
     def alert(self) -> str | None:
         """The text of an open alert: what a script hidden in a text would raise."""
         try:
@@ -289,10 +302,14 @@ class Notebook:
         found: dict[str, float] = wait(lambda: self._run(scroll, number), f"cell {number} in view")
         return found
 
-    def in_output(self, number: int, script: str) -> Any:
-        """What a script gives that is told the output area of code cell `number` as `area`."""
+    def in_output(self, number: int, script: str, *arguments: Any) -> Any:
+        """What a script gives that is told the output area of code cell `number` as `area`.
+
+        `arguments` are arguments[1] and on.
+        """
         return self._run(
             "const cell = cells.filter(cell => cell.model.type === 'code')[arguments[0]];"
             "const area = cell.node.querySelector('.jp-OutputArea');" + script,
             number,
+            *arguments,
         )

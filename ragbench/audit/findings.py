@@ -58,26 +58,29 @@ def audit(path: str | Path) -> Audit:
     declaration = read(path)
     tests = [test for check in declaration.checks for test in _made(check)]
     ways = [declaration.rounding] if declaration.rounding else list(CONVENTIONS)
-    way, fewest = ways[0], None
-    cores: list[list[Test]] = []
-    for tried in ways:
-        wrong: list[Test] = []
-        sound: list[Test] = []
-        for test in tests:
-            alone = None if test.is_slow else test.judge(tried)[0]
-            (wrong if alone is False else sound).append(test)
-            if fewest is not None and len(wrong) >= fewest:
-                break
-        else:
-            conflicting = conflicts(sound, tried, wrong)
-            count = len(wrong) + len(conflicting)
-            if fewest is None or count < fewest:
-                way, fewest, cores = tried, count, conflicting
-        if fewest == 0:
-            break
+    way, cores = _chosen(tests, ways)
     findings = [_finding(test, way) for test in tests]
     findings += [_joint(core, way) for core in cores]
     return Audit(declaration, findings, way)
+
+
+def _chosen(tests: list[Test], ways: list[str]) -> tuple[str, list[list[Test]]]:
+    """The way of rounding with fewest contradictions, and the sets that conflict under it."""
+    alone: dict[str, tuple[list[Test], list[Test]]] = {}
+    for way in ways:
+        verdicts = [(test, test.is_slow or test.judge(way)[0]) for test in tests]
+        wrong = [test for test, verdict in verdicts if verdict is False]
+        alone[way] = wrong, [test for test, verdict in verdicts if verdict is not False]
+        if not wrong and not conflicts(tests, way):
+            return way, []
+    best: tuple[int, str, list[list[Test]]] | None = None
+    for way, (wrong, sound) in sorted(alone.items(), key=lambda item: len(item[1][0])):
+        if best is None or len(wrong) < best[0]:
+            cores = conflicts(sound, way, wrong)
+            if best is None or len(wrong) + len(cores) < best[0]:
+                best = len(wrong) + len(cores), way, cores
+    assert best is not None
+    return best[1], best[2]
 
 
 def _made(check: Check) -> list[Test]:

@@ -146,7 +146,8 @@ def _told(
     words = (
         f"Ways to divide the successes between {sizes[0]} and {sizes[1]}: {ways.height}; "
         f"difference {percent(diffs[0])} to {percent(diffs[-1])}, "
-        f"p from {plain(ps[0], 2)} to {plain(ps[-1], 2)}"
+        f"p from {plain(ps[0], 2)} to {plain(ps[-1], 2)}, 95 % intervals within "
+        f"{percent(min(ways['low'].to_list()))} and {percent(max(ways['high'].to_list()))}"
     )
     tests = ways["is_fisher"].unique().to_list()
     words += "" if len(tests) > 1 else f" ({'Fisher' if tests[0] else 'chi-square'} in all)"

@@ -62,7 +62,7 @@ def marks(found: Audit, table: str) -> dict[tuple[str, str], str]:
         if finding.status != "inconsistent" or finding.kind.startswith("common_"):
             continue
         mark = "if" if finding.assume else "inconsistent"
-        for cell in finding.cells if len(finding.cells) <= 6 else finding.cells[:1]:
+        for cell in finding.cells if len(finding.cells) <= 5 else finding.cells[:1]:
             if cell.table == table and pointed.get((cell.row, cell.column)) != "inconsistent":
                 pointed[cell.row, cell.column] = mark
     return pointed
@@ -217,6 +217,7 @@ def as_json(found: Audit) -> str:
 _CSS = """
 body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 75em; color: #1f1f1f }
 table { border-collapse: collapse; margin: 1em 0 }
+td { max-width: 28em }
 td, th { border-bottom: 1px solid #ddd; padding: .35em .6em; text-align: left; vertical-align: top }
 tr.inconsistent td:first-child { background: #F6C9C5; font-weight: bold }
 """

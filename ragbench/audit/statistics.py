@@ -32,24 +32,37 @@ def highest_kappa(agreement: float, categories: int = 2) -> float:
     return (1 - apart) ** 2 / (1 + apart**2)
 
 
-def kappas(agreements: range, n: int) -> np.ndarray:
-    """The kappa of every two-by-two table of n items with a number of agreements in the range."""
+def kappas(
+    agreements: range, n: int, margins: tuple[range | None, range | None] = (None, None)
+) -> np.ndarray:
+    """The kappa of every two-by-two table of n items with a number of agreements in the range.
+
+    `margins` restricts how many items the first and the second rater call positive.
+    """
     found = []
     for agreed in agreements:
         both, only = np.meshgrid(np.arange(agreed + 1), np.arange(n - agreed + 1))
         first, second = both + only, both + (n - agreed - only)
         chance = (first * second + (n - first) * (n - second)) / n**2
         with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(((agreed / n - chance) / (1 - chance)).ravel())
+            kappa = (agreed / n - chance) / (1 - chance)
+        for margin, allowed in zip((first, second), margins, strict=True):
+            if allowed is not None:
+                kappa = np.where(np.isin(margin, list(allowed)), kappa, np.nan)
+        found.append(kappa.ravel())
     every = np.concatenate(found) if found else np.array([])
     return every[np.isfinite(every)]
 
 
-@kind("kappa", "kappa agreement n categories")
+@kind("kappa", "kappa agreement n categories first second")
 def kappa_tests(check: Check) -> list[Test]:
-    """`kappa` and raw `agreement` belong to one table of two raters (of `n` items)."""
+    """`kappa` and raw `agreement` belong to one table of two raters (of `n` items).
+
+    `first` and `second` are the rates of positive verdicts of the two raters, where printed.
+    """
     kappa, agreement, n = check.one("kappa"), check.one("agreement"), check.maybe("n")
     categories = int(check.option("categories", 2))
+    rates = (check.maybe("first"), check.maybe("second"))
     items = int(n.printed.value) if n else 0
 
     def judge(convention: str) -> Verdict:
@@ -66,12 +79,15 @@ def kappa_tests(check: Check) -> list[Test]:
         whole = share.times(n.printed.value if n else kappa.printed.value).whole()
         if not whole:
             return None, f"{words} No number of {items} items is {shown(agreement)}."
-        values = kappas(whole, items)
+        margins = [r.span(convention).times(Fraction(items)).whole() if r else None for r in rates]
+        values = kappas(whole, items, (margins[0], margins[1]))
+        if not values.size:
+            return False, f"{words} No table of {items} items has these margins and this agreement."
         near = values[np.argmin(np.abs(values - float(kappa.printed.value)))]
         words += f" Of all tables of {items} items the nearest has kappa {plain(near, 4)}."
         return any(target.holds(float(value)) for value in np.unique(values)), words
 
-    cells = [cell for cell in (kappa, agreement, n) if cell]
+    cells = [cell for cell in (kappa, agreement, n, *rates) if cell]
     return [Test(check, cells, judge, "the table of counts of the two raters")]
 
 
