@@ -325,6 +325,7 @@ def test_a_criterion_of_your_own_stands_beside_the_others(
     prompt.write_text(OWN.replace("1 5", "1 7"), encoding="utf-8")
     with pytest.raises(RagbenchError, match="from 1 to 5"):
         judged(path, "honest", server, prompt=prompt)
+    rb.refresh(con)
     runs = con.sql("SELECT config FROM runs WHERE step = 'judge'").fetchall()
     assert any("How very polite is this?" in (config or "") for (config,) in runs)
 

@@ -117,16 +117,16 @@ def plan(
         }
     ]
     for criterion in made.criteria:
-        head = made.prompt(criterion, "en").head
-        form(made.prompt(criterion, "en"))
-        if "also_criterion" in head:
+        asked = made.prompt(criterion, "en")
+        form(asked)
+        if "also_criterion" in asked.head:
             made.rows.setdefault("criteria", []).append(
                 {
-                    "criterion": head["also_criterion"],
+                    "criterion": asked.head["also_criterion"],
                     "target": "response",
                     "lowest": 0,
                     "highest": 1,
-                    "description": head.get("also_description"),
+                    "description": asked.head.get("also_description"),
                 }
             )
     return made
@@ -142,21 +142,20 @@ def _version(name: str) -> str:
 def _own(con: Any, made: Plan) -> dict[str, Any]:
     """What a prompt of one's own adds to the judge's identity; its criterion is put into `made`."""
     versions = [prompts.load(str(made.own), language) for language in prompts.LANGUAGES]
-    own = versions[0]
-    name = own.head.get("criterion", own.name)
-    made.own_criterion = name
-    shape = form(own)
+    own, shape = versions[0], form(versions[0])
+    name = made.own_criterion = own.head.get("criterion", own.name)
     digest = hashlib.sha256(" ".join(v.hash for v in versions).encode()).hexdigest()[:12]
-    if name in _BUILT_IN:
-        return {"own": {name: digest}}
-    if own.head.get("target", "response") != "response":
+    if name not in _BUILT_IN and own.head.get("target", "response") != "response":
         raise RagbenchError(
             f"prompt {own.name!r} has the target {own.head['target']!r}; a criterion of your own "
             "grades whole responses: write 'target: response', or leave it out."
         )
-    known = con.execute("SELECT prompt FROM criteria WHERE criterion = ?", [name]).fetchall()
+    known = con.execute(
+        "SELECT prompt, lowest, highest FROM criteria WHERE criterion = ?", [name]
+    ).fetchall()
     version = f"{own.name}#{digest}"
     if known:
+        _refuse_other_scale(name, shape, *known[0][1:])
         return {} if known[0][0] == version else {"own": {name: digest}}
     made.rows["criteria"] = [
         {
@@ -169,6 +168,14 @@ def _own(con: Any, made: Plan) -> dict[str, Any]:
         }
     ]
     return {}
+
+
+def _refuse_other_scale(name: str, shape: Form, lowest: float, highest: float) -> None:
+    if (shape.lowest, shape.highest) != (lowest, highest):
+        raise RagbenchError(
+            f"criterion {name!r} goes from {lowest:g} to {highest:g} in this study, and the prompt "
+            f"from {shape.lowest:g} to {shape.highest:g}; call it otherwise with 'criterion: …'."
+        )
 
 
 def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
@@ -244,8 +251,8 @@ def run(
             jobs = _extractions(con, made, criterion, where)
             before = len(rows)
             drive(jobs)
-            step_name = claiming.PROMPTS[criterion]
-            rows += [{"criterion": step_name, "is_left": True}] * (len(jobs) + before - len(rows))
+            left = len(jobs) + before - len(rows)
+            rows += [{"criterion": claiming.PROMPTS[criterion], "is_left": True}] * left
     todo = pending(
         con,
         "judge",
