@@ -4,7 +4,7 @@ The public names, loaded when first used so that `import ragbench` stays quick:
 
 - the study file: `connect`, `refresh`, `append`, `pending`, `check`, `ledger`, `load`
 - numbers: `scores`, `constraint_scores`, `paired`, `independence`; `protocol_effect`,
-  `natural_vs_synthetic`, `agreement`, `judge_reliability`; the tests are in `stats`
+  `natural_vs_synthetic`, `agreement`, `judge_reliability`, `flip_rates`; the tests are in `stats`
 - steps: `answer`, `judge`
 - pictures and tables: `figures`, `tables`, `paper`; for notebooks `notebook`, `behaviours`
 """
@@ -38,6 +38,7 @@ _FUNCTIONS = {
     "protocol_effect": "contrasts",
     "natural_vs_synthetic": "contrasts",
     "agreement": "contrasts",
+    "flip_rates": "judging.stability",
     "judge_reliability": "contrasts",
     "explorer": "widgets",
     "annotator": "annotating",
