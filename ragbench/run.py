@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +88,29 @@ def answer(
         todo = todo.filter(pl.col("trial") < trials, model=model, setting=setting)
         tally = llm.Tally()
         if rows := todo.head(todo.height if limit is None else limit).to_dicts():
-            messages = messages_of(con, texts, [row["instance_id"] for row in rows])
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
             ):
                 keep = _keeper(writer, rows, model, called)
-                jobs = (_job(row, messages) for row in rows)
+                jobs = _jobs(con, texts, rows)
                 tally = llm.work(called, jobs, keep, parameters=given, progress=progress, **calls)
                 tally.left = len(rows) - tally.done
         reports.append((model, setting, tally))
     return _report(reports)
+
+
+def _jobs(
+    con: duckdb.DuckDBPyConnection, texts: Mapping[str, prompts.Prompt], rows: Sequence[Row]
+) -> Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]:
+    """One call for each row; the texts that are shown are read some at a time."""
+    for start in range(0, len(rows), _AT_A_TIME):
+        some = rows[start : start + _AT_A_TIME]
+        messages = messages_of(con, texts, [row["instance_id"] for row in some])
+        yield from (_job(row, messages) for row in some)
+
+
+_AT_A_TIME = 200
 
 
 def _job(

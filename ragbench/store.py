@@ -345,7 +345,8 @@ def step(
 
     def keep_up() -> None:
         nonlocal folded_at
-        if time.monotonic() - folded_at > (wait := pace(file)):
+        # Readers fold what they want to see; a writer only keeps its journal from growing long.
+        if time.monotonic() - folded_at > (wait := max(_FOLD_SECONDS, pace(file))):
             fold_quietly(file, patience=wait)
             folded_at = time.monotonic()
 
@@ -359,6 +360,9 @@ def step(
         raise
     writer.close()
     fold(file)
+
+
+_FOLD_SECONDS = 5.0
 
 
 def _refuse_origin(file: Path, origin: str) -> None:
