@@ -189,7 +189,10 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
 
 
 def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
-    """The full names of the panels that `panel` may mean (see `panel_name`), at least one."""
+    """The full names of the panels that `panel` may mean (see `panel_name`), at least one.
+
+    A judge that is a model may be named without the hash behind its `@`.
+    """
 
     def panels() -> list[tuple[Any, ...]]:
         return con.execute(
@@ -214,6 +217,7 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
         )
     fits = [name for name, _, _ in rows if wanted == name]
     fits = fits or [name for name, judge, _ in rows if wanted == judge]
+    fits = fits or [name for name, judge, _ in rows if wanted == judge.rpartition("@")[0]]
     if not fits:
         options = dict.fromkeys([*(row[0] for row in rows), *(row[1] for row in rows)])
         raise UnknownName("panel", wanted, options, place="the study")

@@ -22,7 +22,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.checks import content_hash
-from ragbench.errors import ModelUnavailable, RagbenchError, StoreError, UnknownName
+from ragbench.errors import AmbiguousPanel, ModelUnavailable, RagbenchError, StoreError, UnknownName
 from ragbench.judging.stability import flip_rates
 
 KEY = "sk-fake-0123456789abcdef"
@@ -154,6 +154,7 @@ def test_a_model_judges_what_no_rule_checks_and_the_reasons_are_kept(
     )
     assert (scores["rejection"], scores["disclaimer"], scores["conflict"]) == (0.5, 0.25, 0.5)
     assert scores["panel"].endswith(" + rules/1")
+    assert rb.scores(con, by=(), panel="honest")["panel"].to_list() == [scores["panel"]]
     assert scores["rejection_n"] == 4
 
     asked, before = server.count("honest"), path.stat().st_mtime_ns
@@ -282,6 +283,8 @@ def test_another_parameter_or_address_is_another_judge(
     names = verdicts(path, "honest@%")["judge"].unique()
     assert len(names) == 3
     assert verdicts(path, "honest@%").height == 6
+    with pytest.raises(AmbiguousPanel, match="honest@"):
+        rb.scores(rb.connect(path), panel="honest")
     found = rb.agreement(rb.connect(path), "conflict")
     assert found["agreement"].to_list() == [1.0, 1.0, 1.0]
     sent = [e["parameters"] for e in server.log() if e["model"] == "honest"]
