@@ -99,6 +99,32 @@ def test_no_table_of_counts_has_a_larger_kappa_than_the_ceiling() -> None:
     assert with_margins == pytest.approx(kappa)
 
 
+def test_kappas_against_an_agreed_gold_are_those_of_some_verdicts(tmp_path: Path) -> None:
+    n = 7
+
+    def kappa(both: int, only: int, other: int) -> str | None:
+        first, second = both + only, both + other
+        chance = Fraction(first * second + (n - first) * (n - second), n * n)
+        agreed = Fraction(n - only - other, n)
+        return None if chance == 1 else f"{float((agreed - chance) / (1 - chance)):.2f}"
+
+    possible = set()
+    for both, only, other in itertools.product(range(n + 1), repeat=3):
+        if both + only + other <= n:
+            for gold in range(both, both + only + other + 1):
+                for right, wrong in itertools.product(range(gold + 1), range(n - gold + 1)):
+                    possible.add((kappa(both, only, other), kappa(right, gold - right, wrong)))
+    experts, judges = ({pair[place] for pair in possible} - {None} for place in (0, 1))
+    never = sorted(set(itertools.product(experts, judges)) - possible)
+    pairs = [*never[::7], *sorted(pair for pair in possible if None not in pair)[::40]]
+    lines = ["k,e,j", *(f"x{place},{e},{j}" for place, (e, j) in enumerate(pairs)), ""]
+    check = 'kind="adjudicated"\nover="t"\nexperts="@e"\njudge="@j"\nn=7'
+    found = made(tmp_path, "\n".join(lines), check, 'rounding = "half even"\n' + HEAD)
+    status = [finding.status == "consistent" for finding in found]
+    assert status == [pair in possible for pair in pairs]
+    assert 0 < sum(status) < len(status)
+
+
 def test_two_samples_are_all_ways_with_the_p_values_of_the_stats_module() -> None:
     ways = audit.two_samples(17, 23, [6, 12])
     assert ways.height == 7 + 13
@@ -190,6 +216,7 @@ WEIGHTS = 'kind="common_weights"\nparts=["t[x; y].a","t[x; y].c"]'
         ('kind="tally"\nvalue=1\ntable="t"\nwhere_not={n="40"}', "consistent"),
         ('kind="kappa"\nkappa="t[z].a"\nagreement="t[z].c"\nn=100', "inconsistent"),
         ('kind="kappa"\nkappa="t[z].b"\nagreement=0.6\nn=100', "consistent"),
+        ('kind="adjudicated"\nexperts="t[z].a"\njudge="t[z].b"\nn=30', "consistent"),
         ('kind="spearman"\nrho="t[z].c"\nn=5', "consistent"),
         ('kind="spearman"\nrho="t[z].c"\nn=4', "inconsistent"),
         ('kind="spearman"\nrho="t[z].c"\nn=5\np=0.45', "consistent"),
@@ -295,6 +322,7 @@ KNOWN = [
     ("recognition", "GPT-4.1", "conflict_recognition_pct", "count"),
     ("alignment", "Conflict Recognition", "judge_cohen_kappa", "kappa"),
     ("alignment", "Conflict Recognition", "judge_agreement_pct", "count"),
+    ("alignment", "Conflict Recognition", "human_iaa_kappa", "adjudicated"),
     ("alignment", "Proper Rejection", "judge_agreement_pct", "count"),
     ("natural", "Faithfulness", "diff_as_printed", "difference"),
     ("natural", "Conflict Recognition", "natural", "count"),

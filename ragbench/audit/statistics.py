@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -33,7 +34,9 @@ def highest_kappa(agreement: float, categories: int = 2) -> float:
 
 
 def kappas(
-    agreements: range, n: int, margins: tuple[range | None, range | None] = (None, None)
+    agreements: range,
+    n: int,
+    margins: tuple[Sequence[int] | None, Sequence[int] | None] = (None, None),
 ) -> np.ndarray:
     """The kappa of every two-by-two table of n items with a number of agreements in the range.
 
@@ -41,17 +44,22 @@ def kappas(
     """
     found = []
     for agreed in agreements:
-        both, only = np.meshgrid(np.arange(agreed + 1), np.arange(n - agreed + 1))
-        first, second = both + only, both + (n - agreed - only)
-        chance = (first * second + (n - first) * (n - second)) / n**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            kappa = (agreed / n - chance) / (1 - chance)
+        kappa, first, second = _tables(agreed, n)
         for margin, allowed in zip((first, second), margins, strict=True):
             if allowed is not None:
                 kappa = np.where(np.isin(margin, list(allowed)), kappa, np.nan)
-        found.append(kappa.ravel())
+        found.append(kappa)
     every = np.concatenate(found) if found else np.array([])
     return every[np.isfinite(every)]
+
+
+def _tables(agreed: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kappa, and positives of both raters, of every table of n items with so many agreements."""
+    both, only = (x.ravel() for x in np.meshgrid(np.arange(agreed + 1), np.arange(n - agreed + 1)))
+    first, second = both + only, both + (n - agreed - only)
+    chance = (first * second + (n - first) * (n - second)) / n**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (agreed / n - chance) / (1 - chance), first, second
 
 
 @kind("kappa", "kappa agreement n categories first second")
@@ -89,6 +97,43 @@ def kappa_tests(check: Check) -> list[Test]:
 
     cells = [cell for cell in (kappa, agreement, n, *rates) if cell]
     return [Test(check, cells, judge, "the table of counts of the two raters")]
+
+
+@kind("adjudicated", "experts judge n")
+def adjudicated_tests(check: Check) -> list[Test]:
+    """Kappa of two `experts`, and of a `judge` against the gold they agreed on, of the same `n`.
+
+    Where the experts agree their verdict is gold, so how balanced gold is follows from their table.
+    """
+    experts, judge_kappa, n = (check.one(name) for name in ("experts", "judge", "n"))
+    items = int(n.printed.value)
+    if items > 200:
+        raise BadRow(f"check {check.name!r}: adjudicated tables are enumerated up to n = 200.")
+
+    def judge(convention: str) -> Verdict:
+        span = experts.span(convention)
+        positive: set[int] = set()
+        for agreed in range(items + 1):
+            apart = items - agreed
+            values, first, second = _tables(agreed, items)
+            both = (first + second - apart) // 2  # positive for both experts, so in gold
+            for k, least in zip(values.tolist(), both.tolist(), strict=True):
+                if span.holds(k):
+                    positive |= set(range(least, least + apart + 1))
+        allowed = sorted(positive)
+        values = kappas(range(items + 1), items, (allowed, None))
+        words = f"Experts with kappa {shown(experts)} on {items} items "
+        if not values.size:
+            return False, f"{words}do not exist: no table gives it."
+        near = values[np.argmin(np.abs(values - float(judge_kappa.printed.value)))]
+        words += (
+            f"leave {allowed[0]} to {allowed[-1]} positives in the gold they agree on; the nearest "
+            f"kappa of a judge against it is {plain(near, 4)}, printed is {shown(judge_kappa)}."
+        )
+        return any(judge_kappa.span(convention).holds(float(v)) for v in np.unique(values)), words
+
+    settle = "the verdicts of the two experts, of the judge, and the gold"
+    return [Test(check, [experts, judge_kappa, n], judge, settle, is_slow=True)]
 
 
 def _needed(kappa: Cell, convention: str, categories: int) -> str:
