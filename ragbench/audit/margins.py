@@ -99,15 +99,8 @@ def two_sample_tests(check: Check) -> list[Test]:
         for name in ("n1", "n2", "n", "overall", "rate1", "rate2", "p")
         if (c := check.maybe(name))
     ]
-    return [
-        Test(
-            check,
-            cells,
-            judge,
-            f"of how many of the {sizes[0]} and of the {sizes[1]} it is true",
-            is_slow=True,
-        )
-    ]
+    settle = f"of how many of the {sizes[0]} and of the {sizes[1]} it is true"
+    return [Test(check, cells, judge, settle, is_slow=True)]
 
 
 def _totals(overall: Cell | None, inside: int, n: int, convention: str) -> list[int]:
@@ -227,15 +220,8 @@ def paired_tests(check: Check) -> list[Test]:
         return None, f"Possible, not implied. {words}; it holds with up to {most} differing pairs."
 
     cells = [c for name in ("n", "first", "second", "difference", "p") if (c := check.maybe(name))]
-    return [
-        Test(
-            check,
-            cells,
-            judge,
-            f"how many of the {n} pairs differ, in each direction",
-            is_slow=True,
-        )
-    ]
+    settle = f"how many of the {n} pairs differ, in each direction"
+    return [Test(check, cells, judge, settle, is_slow=True)]
 
 
 def _margins(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -204,54 +204,46 @@ def rank_tests(check: Check) -> list[Test]:
 @kind("icc", "value low high scores targets")
 def icc_tests(check: Check) -> list[Test]:
     """`value` (`low`, `high`) is ICC(2,k) of the printed `scores`, `targets` rows of raters."""
-    from ragbench.stats import icc2k
-
-    asked = {
-        "icc2_k": check.one("value"),
-        "icc2_k_low": check.maybe("low"),
-        "icc2_k_high": check.maybe("high"),
-    }
     scores = check.many("scores")
     table = _table(check, scores)
+    half = [float(cell.printed.unit) / 2 for cell in scores]
+    asked = {"icc2_k": check.one("value")}
+    asked |= {f"icc2_k_{x}": cell for x in ("low", "high") if (cell := check.maybe(x))}
 
-    def row(values: np.ndarray) -> np.ndarray:
-        return np.array(icc2k(values.tolist()).select(list(asked)).row(0), dtype=float)
-
-    @cache
-    def centre() -> np.ndarray:
-        return row(table)
-
-    @cache
-    def reach() -> np.ndarray:
-        """How far the rounding of the scores can move each number, by one score after another."""
-        moved = np.zeros(len(asked))
-        for place, cell in enumerate(scores):
-            bumped = table.copy().ravel()
-            bumped[place] += float(cell.printed.unit) / 2
-            moved += np.abs(row(bumped.reshape(table.shape)) - centre())
-        return 1.5 * moved + 1e-9  # the half more is for curvature
-
-    tests = []
-    for place, (name, cell) in enumerate(asked.items()):
-        if cell is None:
-            continue
-
-        def judge(
-            convention: str, place: int = place, name: str = name, cell: Cell = cell
-        ) -> Verdict:
-            middle, span = float(centre()[place]), cell.span(convention)
+    def judge_of(name: str, cell: Cell) -> Callable[[str], Verdict]:
+        def judge(convention: str) -> Verdict:
+            middle, span = _icc(table)[name], cell.span(convention)
             label = name.replace("icc2_k", "ICC(2,k)").replace("_", ", ")
-            words = (
-                f"Recomputed from the {len(scores)} printed scores, {label} is {plain(middle, 4)}; "
-                f"printed is {shown(cell)}."
+            words = f"{label} of the {len(scores)} printed scores is {plain(middle, 4)}; "
+            words += f"printed is {shown(cell)}."
+            if math.isnan(middle) or span.holds(middle):
+                return (None if math.isnan(middle) else True), words
+            # One score after another, and half as much again for curvature.
+            moved = (
+                abs(_icc(table, place, step)[name] - middle) for place, step in enumerate(half)
             )
-            if span.holds(middle):
-                return True, words
-            words += f" Their rounding moves it by up to {plain(reach()[place], 2)}."
-            return _reaches(span, middle, float(reach()[place])), words
+            reach = 1.5 * sum(moved) + 1e-9
+            words += f" Their rounding moves it by up to {plain(reach, 2)}."
+            return _reaches(span, middle, reach), words
 
-        tests.append(Test(check, [cell], judge, "the unrounded scores", is_slow=True))
-    return tests
+        return judge
+
+    settle = "the unrounded scores"
+    return [
+        Test(check, [cell], judge_of(name, cell), settle, is_slow=True)
+        for name, cell in asked.items()
+    ]
+
+
+def _icc(table: np.ndarray, place: int = 0, step: float = 0.0) -> dict[str, float]:
+    """`stats.icc2k` of the scores, one of them moved by a step."""
+    from ragbench.stats import icc2k
+
+    moved = table.copy()
+    moved.flat[place] += step
+    row = icc2k(moved.tolist()).row(0, named=True)
+    names = ("icc2_k", "icc2_k_low", "icc2_k_high")
+    return {name: math.nan if row[name] is None else row[name] for name in names}
 
 
 @kind("mean_rho", "value scores targets")
