@@ -171,6 +171,16 @@ class Budget:
                 return f"the budget of {amount:g} {_UNITS[name]} is used up"
         return None
 
+    def unknown(self, tally: Tally) -> str | None:
+        """Why the budget cannot be kept: calls succeeded, and nobody knows what they took."""
+        if tally.calls == tally.errors:
+            return None
+        if "cost" in self.limits and tally.cost is None:
+            return "no price is known, so a budget of cost cannot be kept; give prices=, or tokens"
+        if "tokens" in self.limits and not tally.input_tokens + tally.output_tokens:
+            return "the endpoint reports no tokens, so a budget of them cannot be kept"
+        return None
+
     @property
     def is_of_calls(self) -> bool:
         """Whether what one call takes has to be known: then a first one goes alone."""

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
-from ragbench.errors import ModelUnavailable
+from ragbench.errors import ModelUnavailable, RagbenchError
 from ragbench.limits import Budget, Limiter, Retry, Tally
 from ragbench.replies import Reply
 
@@ -92,6 +92,7 @@ def work(
 
     Raises:
         ModelUnavailable: no call to this model can succeed; what was finished before is kept.
+        RagbenchError: the budget cannot be kept, since what a call takes is not known.
     """
     whom = target(
         model,
@@ -309,6 +310,10 @@ class _Drive(Generic[T]):
     async def _has_room(self) -> bool:
         """Wait until one more job may start; false when none may any more."""
         while self.tally.stopped is None:
+            if why := self.budget.unknown(self.tally):
+                self.failed = self.failed or RagbenchError(f"{self.whom.model}: {why}.")
+                self._stop("stopped", None)
+                break
             if why := self.budget.exhausted(self.tally, len(self.tasks)):
                 self._stop(why, None)
                 break

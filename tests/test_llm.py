@@ -319,6 +319,15 @@ def test_a_budget_stops_the_work_and_keeps_what_is_paid_for(server: Running) -> 
     assert tally.seconds < 30
 
 
+def test_a_budget_that_cannot_be_kept_ends_the_work_after_one_call(server: Running) -> None:
+    kept: list[Any] = []
+    jobs = [job(f"no price {i}") for i in range(50)]
+    with pytest.raises(RagbenchError, match="prices="):
+        work("ok/free", jobs, kept.append, base_url=server.base_url, budget={"cost": 1})
+    assert len(kept) == 1
+    assert len([e for e in server.log() if e["sent"]["model"] == "ok/free"]) == 1
+
+
 def test_two_calls_never_wait_for_one_that_hangs(server: Running) -> None:
     kept: list[str] = []
     jobs = [job("ok"), job("never comes")]
