@@ -21,13 +21,15 @@ from ragbench.store import connect
 
 _KEYS = """
 function render({ model, el }) {
-  el.tabIndex = 0;
-  el.className = "ragbench-keys";
-  el.style.cssText = "padding:6px 10px;border:1px solid #bbb;border-radius:4px;outline-offset:2px";
-  const said = () => { el.textContent = model.get("hint"); };
+  const box = document.createElement("div");
+  box.tabIndex = 0;
+  box.className = "ragbench-keys";
+  box.style.cssText = "padding:6px 10px;border:1px solid #888;border-radius:4px;cursor:pointer";
+  const said = () => { box.textContent = model.get("hint"); };
   model.on("change:hint", said);
   said();
-  el.addEventListener("keydown", (event) => {
+  el.appendChild(box);
+  box.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -125,6 +127,11 @@ class Annotator(w.VBox):  # type: ignore[misc]
         button = w.Button(description=text, layout=w.Layout(width="5em"))
         button.on_click(lambda _: self.press(key))
         return button
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The live widget, and its first page for where no kernel runs."""
+        bundle: dict[str, Any] = dict(super()._repr_mimebundle_(**kwargs))
+        return bundle | {"text/html": f"<p>{self._said.value}</p>{self._page.value}"}
 
     def press(self, key: str) -> None:
         """Do what the key says; keys without a meaning do nothing."""

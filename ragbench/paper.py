@@ -249,7 +249,7 @@ def rebuild_all(
         rows[name]["seconds"] = round(time.perf_counter() - began, 2)
     all_of_it = pl.DataFrame([rows[name] for name in ARTIFACTS if name in rows], schema=_REPORT)
     output.write(report, output.to_csv(all_of_it))
-    return all_of_it.filter(pl.col("artifact").is_in(chosen))
+    return pl.DataFrame([rows[name] for name in chosen], schema=_REPORT)
 
 
 def _last(report: Path) -> list[dict[str, Any]]:

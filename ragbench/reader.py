@@ -70,7 +70,7 @@ class Reader:
             f"<title>Responses</title><style>{look}</style></head><body>"
             f"{self._repr_html_()}</body></html>"
         )
-        return output.write(path, page.encode("utf-8"))
+        return output.write(Path(path), page.encode("utf-8"))
 
 
 def response_reader(

@@ -116,6 +116,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
     def state(self) -> dict[str, Any]:
         """What is chosen, as a mapping that can be given to `explorer` again."""
         said = {name: control.value for name, control in self._controls.items()}
+        said["panel"] = said["panel"] or None
         said["where"] = {
             name: list(box.value) if len(box.value) > 1 else box.value[0]
             for name, box in self._filters.items()
@@ -136,6 +137,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 box.value = tuple(value for value in many if value in dict(box.options).values())
             for name, control in self._controls.items():
                 value = tuple(whole[name].items()) if name in ("a", "b") else whole[name]
+                value = "" if name == "panel" and value is None else value
                 control.value = value if value in dict(control.options).values() else None
         finally:
             self._is_setting = False
@@ -155,6 +157,15 @@ class Explorer(w.VBox):  # type: ignore[misc]
     def figure(self) -> go.FigureWidget:
         """The picture of what is shown."""
         return self._figure
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The live widget, and its numbers as a table for where no kernel runs."""
+        from ragbench import tables
+
+        bundle: dict[str, Any] = dict(super()._repr_mimebundle_(**kwargs))
+        if self.frame.height:
+            bundle["text/html"] = tables.html(self.frame).as_raw_html()
+        return bundle
 
     def close_all(self) -> None:
         """Close the widget and all its parts, also in the browser."""
@@ -258,7 +269,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
     def _made_controls(self) -> dict[str, Any]:
         own = list(criteria_of(self._con.cursor()))
         metrics = [(metric_label(name), name) for name in [*(m.name for m in METRICS), *own]]
-        panels = [("primary", None)]
+        panels = [("primary", "")]  # a dropdown shows nothing for None
         panels += [
             (row[0], row[0])
             for row in self._con.cursor()

@@ -1,0 +1,161 @@
+"""Explorer and annotator in JupyterLab, as a person uses them: choose, click, read, label."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from webdriver import Browser, Notebook, browser, chromedriver, chromium, lab, wait
+
+import ragbench as rb
+from ragbench import labels
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (chromium() and chromedriver()), reason="no Chromium with chromedriver here"
+    ),
+]
+CHOOSE = """
+const box = [...area.querySelectorAll('.widget-dropdown, .widget-select-multiple')]
+  .find(one => one.querySelector('label')?.textContent.trim() === arguments[1]);
+if (!box) return null;
+const select = box.querySelector('select');
+for (const option of select.options) {
+  option.selected = arguments[2].includes(option.textContent.replaceAll('\u00a0', ' '));
+}
+select.dispatchEvent(new Event('change', {bubbles: true}));
+return [...select.selectedOptions].map(one => one.textContent.replaceAll('\u00a0', ' '))
+"""
+TITLE = "return area.querySelector('.js-plotly-plot .gtitle')?.textContent ?? ''"
+DOTS = "return area.querySelectorAll('.js-plotly-plot .scatterlayer path.point').length"
+CODE = "return area.querySelector('textarea')?.value ?? ''"
+WHERE = """
+const dots = [...area.querySelectorAll('.js-plotly-plot .scatterlayer path.point')];
+const box = dots[0].getBoundingClientRect();
+return [box.x + box.width / 2, box.y + box.height / 2]
+"""
+LISTED = "return area.querySelectorAll('.widget-select select option').length"
+READ = """
+const select = [...area.querySelectorAll('.widget-select select')].at(-1);
+select.selectedIndex = 0;
+select.dispatchEvent(new Event('change', {bubbles: true}));
+return select.options[0].innerText
+"""
+PAGE = "return area.innerText"
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "notebooks").mkdir()
+    shutil.copy(rb.paper.shipped(), folder / "study.duckdb")
+    cells = [
+        "import ragbench as rb\ncon = rb.connect('../study.duckdb')",
+        "rb.explorer(con, {'metric': 'loose_ias', 'by': 'domain'})",
+        "rb.annotator('../study.duckdb', 'format', 'eva', n=4, seed=1)",
+    ]
+    stored = {
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"cell-{i}",
+                "metadata": {},
+                "outputs": [],
+                "execution_count": None,
+                "source": source,
+            }
+            for i, source in enumerate(cells)
+        ],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    (folder / "notebooks" / "try.ipynb").write_text(json.dumps(stored), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def places(workplace: Path) -> Iterator[tuple[Browser, str]]:
+    with browser(workplace) as window, lab(workplace / "notebooks", workplace) as address:
+        yield window, address
+
+
+def _kept(window: Browser, name: str) -> None:
+    """The screen as a file, for people who want to look (RAGBENCH_SHOTS names a folder)."""
+    if folder := os.environ.get("RAGBENCH_SHOTS"):
+        (Path(folder) / f"{name}.png").write_bytes(window.screenshot())
+
+
+def test_a_person_filters_compares_reads_labels_and_finds_the_label_again(
+    places: tuple[Browser, str], workplace: Path
+) -> None:
+    window, address = places
+    window.resize(1280, 1400)
+    notebook = Notebook(window, address, "try.ipynb")
+    notebook.wait_for_kernel()
+    notebook.run_all()
+
+    # Choose: the picture and the code follow.
+    assert wait(lambda: notebook.in_output(1, DOTS), "the dots of the explorer") >= 6
+    notebook.show(1)
+    assert notebook.in_output(1, CHOOSE, "by", ["setting"]) == ["setting"]
+    wait(lambda: '"setting"' in notebook.in_output(1, CODE), "the code of the new grouping")
+    assert wait(lambda: notebook.in_output(1, DOTS) == 2, "two settings")
+    _kept(window, "explorer")
+
+    # Filter.
+    assert notebook.in_output(1, CHOOSE, "language", ["zh"]) == ["zh"]
+    wait(lambda: "'language': 'zh'" in notebook.in_output(1, CODE), "the filter in the code")
+    assert "zh" in wait(lambda: notebook.in_output(1, TITLE), "a title")
+
+    # Compare.
+    assert notebook.in_output(1, CHOOSE, "a", ["setting: constraints_last"]) == [
+        "setting: constraints_last"
+    ]
+    assert notebook.in_output(1, CHOOSE, "b", ["setting: given_context"]) == [
+        "setting: given_context"
+    ]
+    notebook.in_output(1, CHOOSE, "view", ["paired"])
+    wait(lambda: "Holm-adjusted p" in notebook.in_output(1, PAGE), "the test of the comparison")
+    _kept(window, "paired")
+    notebook.in_output(1, CHOOSE, "view", ["dots"])
+    wait(lambda: notebook.in_output(1, DOTS) == 2, "dots again")
+
+    # Click on a dot, read a response behind it.
+    notebook.show(1)
+    x, y = notebook.in_output(1, WHERE)
+    window.click(x, y)
+    listed = wait(
+        lambda: notebook.in_output(1, LISTED) > 10 and notebook.in_output(1, LISTED), "rows"
+    )
+    chinese = rb.connect(workplace / "study.duckdb").sql(
+        "SELECT count(*) FROM response_scores WHERE language = 'zh' AND setting = 'given_context'"
+    )
+    assert chinese.fetchall()[0][0] <= listed
+    notebook.in_output(1, READ)
+    wait(lambda: "Every requirement" in notebook.in_output(1, PAGE), "the reading")
+    _kept(window, "reading")
+
+    # Label with the keyboard; reload; the label is there.
+    notebook.show(2)
+    notebook.in_output(2, "area.querySelector('.ragbench-keys').focus(); return 1")
+    window.press("y")
+    wait(lambda: "1 of 4 labelled" in notebook.in_output(2, PAGE), "the first label")
+    window.press("n")
+    wait(lambda: "2 of 4 labelled" in notebook.in_output(2, PAGE), "the second label")
+    _kept(window, "annotator")
+    given = labels.Labels(workplace / "study.duckdb", "format", "eva")
+    assert [given.labels[at][0] for at in (0, 1)] == [1.0, 0.0]
+    notebook.save()
+    notebook.shut_down()
+    again = Notebook(window, address, "try.ipynb")
+    again.wait_for_kernel()
+    again.run_all()
+    wait(lambda: "2 of 4 labelled" in (again.in_output(2, PAGE) or ""), "the labels after a reload")
+    again.shut_down()
