@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-ASKED_AGAIN = 0.2  # seconds of Retry-After
+ASKED_AGAIN = 0.05  # seconds of Retry-After
 
 
 class Running(NamedTuple):

@@ -273,6 +273,7 @@ def finish(path: Path, server: Running, kill_every: int = 0) -> tuple[int, str]:
         assert process.returncode == -signal.SIGKILL, said
 
 
+@pytest.mark.slow
 def test_a_thousand_answers_through_faults_and_kills_are_those_of_a_quiet_run(
     tmp_path: Path,
 ) -> None:
