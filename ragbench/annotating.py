@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anywidget
@@ -18,6 +18,7 @@ from ragbench.errors import RagbenchError
 from ragbench.metrics import Where
 from ragbench.reading import Reading, documents, heading
 from ragbench.store import connect
+from ragbench.style import clean
 
 _KEYS = """
 function render({ model, el }) {
@@ -96,7 +97,7 @@ class Annotator(w.VBox):  # type: ignore[misc]
         self._at = given.next() or 0
         self._keys = _Keys()
         self._bar = w.IntProgress(max=len(given.items), layout=w.Layout(width="20em"))
-        self._said, self._page, self._end = w.HTML(), w.HTML(), w.HTML()
+        self._said, self._question, self._page, self._end = (w.HTML() for _ in range(4))
         self._note = w.Text(placeholder="note (optional)", layout=w.Layout(width="30em"))
         buttons = [
             self._button(text, key)
@@ -116,6 +117,7 @@ class Annotator(w.VBox):  # type: ignore[misc]
             [
                 w.HBox([self._bar, self._said], layout=flow),
                 w.HBox([*buttons, self._note, self._done], layout=flow),
+                self._question,
                 self._keys,
                 self._page,
                 self._end,
@@ -169,6 +171,8 @@ class Annotator(w.VBox):  # type: ignore[misc]
         now = "no label yet" if mine is None else f"your label: {mine[0]:g}"
         done = f"{len(given.labels)} of {len(given.items)} labelled"
         self._said.value = f"{done} · item {self._at + 1}: <b>{now}</b>"
+        name, text = _asked(self._con, item)
+        self._question.value = f"<b>{html.escape(name)}</b>: {html.escape(clean(text or ''))}"
         low, high = self._ends
         digits = "" if (low, high) == (0, 1) else f" or a digit from {low:g} to {high:g}"
         self._keys.hint = (
@@ -213,23 +217,20 @@ def _range(con: Any, criterion: str) -> tuple[float, float]:
     return float(found[0][0]), float(found[0][1])
 
 
+def _asked(con: Any, item: labels.Item) -> tuple[str, str | None]:
+    """What the label is about: a dimension and a constraint, or a criterion and what it means."""
+    sql, key = (
+        ("SELECT dimension, text FROM constraints WHERE constraint_id = ?", item.target_id)
+        if item.criterion == "adherence"
+        else ("SELECT criterion, description FROM criteria WHERE criterion = ?", item.criterion)
+    )
+    name, text = con.sql(sql, params=[key]).fetchall()[0]
+    return str(name), text
+
+
 def _blind(con: Any, item: labels.Item) -> Reading:
     """What is to be labelled, without the model and without any verdict."""
-    asked: Mapping[str, Any] = {"dimension": item.criterion, "constraint": None}
-    if item.criterion == "adherence":
-        asked = (
-            con.sql(
-                'SELECT dimension, text AS "constraint" FROM constraints WHERE constraint_id = ?',
-                params=[item.target_id],
-            )
-            .pl()
-            .row(0, named=True)
-        )
-    else:
-        found = con.sql(
-            "SELECT description FROM criteria WHERE criterion = ?", params=[item.criterion]
-        ).fetchall()
-        asked = {"dimension": item.criterion, "constraint": found[0][0]}
-    row = {**asked, "verdict": "to label", "reason": "", "judge": ""}
+    name, text = _asked(con, item)
+    row = {"dimension": name, "constraint": text, "verdict": "to label", "reason": "", "judge": ""}
     about = {**heading(con, item.response_id), "model": None, "setting": None}
     return Reading(about, documents(con, item.response_id), pl.DataFrame([row]), "not shown")
