@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
-rebuild: $(READY)  ## the shipped studies, their figures and tables, and the notebooks
+rebuild: $(READY) $(LOCAL)  ## the shipped studies, their figures and tables, and the notebooks
 	$(BIN)/ragbench rebuild all
 	$(BIN)/python notebooks/run.py --out figures/out/notebooks --changed
 
