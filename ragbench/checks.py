@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 
 from ragbench import forecast, relations
+from ragbench.arguments import whole
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.faults import faults
 from ragbench.metrics import By, Where
@@ -47,8 +48,11 @@ def pending(
 
     Raises:
         UnknownName: `step` or a criterion is unknown.
-        RagbenchError: `step="judge"` without a judge.
+        RagbenchError: `step="judge"` without a judge or with an empty list of criteria, or trials
+            or repeats below 1.
     """
+    whole("trials", trials)
+    whole("repeats", repeats)
     refresh(con)
     cursor = con.cursor()
     if step == "answer":
@@ -113,6 +117,8 @@ def _pending_verdicts(
     targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
     if criteria is None:
         criteria = ["adherence"] if is_rule else ["adherence", *CONTEXT_CRITERIA]
+    if not criteria:
+        raise RagbenchError("criteria is empty: name one, or leave it out for all that apply.")
     for name in criteria:
         if name not in targets:
             raise UnknownName("criterion", name, targets, place="the study")

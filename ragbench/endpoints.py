@@ -14,9 +14,10 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from ragbench import local
+from ragbench.arguments import amount, named, sendable
 from ragbench.errors import ModelUnavailable, RagbenchError
 from ragbench.limits import retry_after
 from ragbench.local import Key
@@ -67,17 +68,16 @@ def target(
         ModelUnavailable: the key is missing, or the model cannot be started.
         RagbenchError: `base_url` is no address, or `prices` lack input or output.
     """
+    named(model)
+    amount("timeout", timeout)
     if prices is not None and not {"input", "output"} <= set(prices):
         raise RagbenchError(
             f"prices {dict(prices)}: give US dollars per million tokens, for instance "
             '{"input": 1, "output": 3, "cached": 0.1}.'
         )
-    given = {**defaults(model, base_url), **(parameters or {})}
-    if odd := [name for name in given if _NO_PARAMETER.search(name)]:
-        raise RagbenchError(
-            f"parameters hold {odd[0]!r}; what is secret comes from an environment variable: "
-            "key_env='NAME'."
-        )
+    for name, price in (prices or {}).items():
+        amount(f"prices: {name}", price, may_be_zero=True)
+    given = {**defaults(model, base_url), **sendable(parameters or {})}
     if base_url is None and model.startswith("local/"):
         served = local.serve(model)
         return Target(
@@ -98,11 +98,7 @@ def target(
     if base_url is None:
         key = Key(os.environ[key_env]) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices)
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RagbenchError(
-            f"{base_url!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
-        )
+    _address(base_url)
     key = Key(os.environ.get(key_env or "OPENAI_API_KEY", ""))
     return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices)
 
@@ -110,9 +106,6 @@ def target(
 def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
     """The parameters that are sent to `model` unless others are given."""
     return dict(local.PARAMETERS) if base_url is None and model.startswith("local/") else {}
-
-
-_NO_PARAMETER = re.compile(r"api_?key|authorization|headers|secret|password|token$", re.IGNORECASE)
 
 
 def hide(text: str) -> str:
@@ -132,11 +125,27 @@ def place_of(whom: Target) -> str:
 
 
 def shown(base_url: str) -> str:
-    """An address without what may be secret in it: user, password, query."""
-    parts = urlsplit(base_url)
+    """An address without what may be secret in it: user, password, query.
+
+    Raises:
+        RagbenchError: it is no address.
+    """
+    parts = _address(base_url)
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
     return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+
+
+def _address(base_url: str) -> SplitResult:
+    try:
+        parts = urlsplit(base_url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    except (ValueError, AttributeError, TypeError):  # a port that is none, or no text at all
+        pass
+    raise RagbenchError(
+        f"{base_url!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
+    )
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from ragbench.errors import RagbenchError, UnknownName
+from ragbench.arguments import amount
+from ragbench.errors import UnknownName
 
 
 class Retry(NamedTuple):
@@ -152,11 +153,10 @@ class Budget:
     def __init__(self, given: Mapping[str, float] | None) -> None:
         self.limits = dict(given or {})
         self.began = time.monotonic()
-        for name, amount in self.limits.items():
+        for name, most in self.limits.items():
             if name not in _UNITS:
                 raise UnknownName("limit", name, _UNITS, place="budget")
-            if not amount > 0:
-                raise RagbenchError(f"budget {name}={amount}: give an amount above zero.")
+            amount(f"budget {name}", most)
 
     def exhausted(self, tally: Tally, in_flight: int) -> str | None:
         """Why nothing more may be sent, or None; calls in flight count as much as the mean."""
@@ -166,9 +166,9 @@ class Budget:
             "tokens": (tally.input_tokens + tally.output_tokens) * scale,
             "minutes": (time.monotonic() - self.began) / 60,
         }
-        for name, amount in self.limits.items():
-            if spent[name] >= amount:
-                return f"the budget of {amount:g} {_UNITS[name]} is used up"
+        for name, most in self.limits.items():
+            if spent[name] >= most:
+                return f"the budget of {most:g} {_UNITS[name]} is used up"
         return None
 
     def unknown(self, tally: Tally) -> str | None:

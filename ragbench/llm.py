@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from ragbench.arguments import whole
 from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
 from ragbench.errors import ModelUnavailable, RagbenchError
 from ragbench.limits import Budget, Limiter, Retry, Tally
@@ -102,6 +103,8 @@ def work(
         parameters=parameters,
         prices=prices,
     )
+    if concurrency is not None:
+        whole("concurrency", concurrency)
     most = min(filter(None, (concurrency, whom.most)), default=None)
     drive = _Drive(whom, jobs, Limiter(most), retry, Budget(budget))
     return drive.run(keep, progress or (lambda tally: None))

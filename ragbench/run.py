@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 
 from ragbench import llm, local, prompts
+from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending
 from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
@@ -67,14 +68,17 @@ def answer(
 
     Raises:
         ModelUnavailable: no call to a model can succeed; what was finished before is stored.
-        RagbenchError: responses under this setting were made with another prompt or parameters.
+        RagbenchError: an argument cannot be, or responses of this name under this setting were
+            made with another prompt or parameters, or by another model.
     """
     setting, texts = prompts_of(setting, prompt)
-    names = {models: models} if isinstance(models, str) else models
-    names = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+    names = _called(models)
+    given_by_caller = sendable(parameters or {})
+    if limit is not None:
+        whole("limit", limit, 0)
     reports = []
     for model, called in names.items():
-        given = {**defaults(called, calls.get("base_url")), **(parameters or {})}
+        given = {**defaults(called, calls.get("base_url")), **given_by_caller}
         config = _config(model, called, setting, texts, given, calls.get("base_url"))
         con = connect(path)
         _refuse_mixing(con, config)
@@ -98,6 +102,14 @@ def answer(
                 tally.left = len(rows) - tally.done
         reports.append((model, setting, tally))
     return _report(reports)
+
+
+def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """From the name in the study to the name that is asked for."""
+    if isinstance(models, Mapping):
+        return {named(name): named(called) for name, called in models.items()}
+    listed: Iterable[Any] = models if isinstance(models, (list, tuple)) else [models]
+    return {named(name): name for name in listed}
 
 
 def _jobs(
@@ -295,13 +307,20 @@ def _refuse_mixing(con: duckdb.DuckDBPyConnection, config: Mapping[str, Any]) ->
     )
     for (text,) in earlier:
         before = json.loads(text or "{}")
-        for part in ("prompts", "parameters"):
-            if "prompts" in before and before.get(part) != config[part]:
+        for part in ("called", "prompts", "parameters"):
+            if "prompts" in before and before.get(part, config[part]) != config[part]:
                 raise RagbenchError(
                     f"{config['model']} has responses under the setting {config['setting']!r} that "
-                    f"were made with other {part} ({before.get(part)}, now {config[part]}). Give "
-                    "these another name: setting='…' with prompt=…"
+                    f"were made with other {_PARTS[part]} ({before.get(part)}, now {config[part]})."
+                    f" {_REMEDIES[part == 'called']}"
                 )
+
+
+_PARTS = {"called": "models", "prompts": "prompts", "parameters": "parameters"}
+_REMEDIES = {
+    False: "Give these another name: setting='…' with prompt=…",
+    True: "Give this model another name in the study: models={'name': 'model'}.",
+}
 
 
 def _columns(reply: Reply) -> dict[str, Any]:

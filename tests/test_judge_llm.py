@@ -490,3 +490,75 @@ def test_a_real_model_on_this_machine_goes_the_same_way(path: Path) -> None:
         rb.connect(path).sql("SELECT params FROM judges WHERE model = 'local/smollm2'").fetchall()
     )
     assert '"max_tokens":40' in params[0].replace(" ", "")
+
+
+# ---------------------------------------------------------------- what cannot be
+
+
+ASKS = 'Answer {"code": "$code", "score": "Yes or No"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("tone.md", f"$query {ASKS}", r"no \$response"),
+        ("tone.zh.md", f"$query {ASKS}", r"\(zh\) has no \$response"),
+        ("adherence.md", '$response {"satisfied": "Yes"}', r"no \$constraint"),
+        ("faithfulness.md", '$documents {"1": "Yes"}', r"no \$claims"),
+        ("tone.md", "---\nverdict: grade\n---\n$response " + ASKS, "asks for no 'grade'"),
+        ("tone.md", "---\ncriterion:\n---\n$response " + ASKS, "without a value"),
+        ("tone.md", "---\nscale: 1 inf\n---\n$response " + ASKS, "not two numbers"),
+        ("tone.md", "礼貌吗？$response".encode("gbk"), "save it in that encoding"),
+    ],
+)
+def test_a_prompt_that_would_have_the_judge_guess_is_refused(
+    path: Path,
+    server: judge_server.Server,
+    tmp_path: Path,
+    name: str,
+    content: str | bytes,
+    said: str,
+) -> None:
+    file = tmp_path / name
+    if name.endswith(".zh.md"):  # only one of the two languages is wrong
+        (tmp_path / "tone.en.md").write_text(f"$response {ASKS}", encoding="utf-8")
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(RagbenchError, match=said):
+        judged(path, "never", server, prompt=file)
+    assert not server.count("never")
+    assert "tone" not in [r[0] for r in rb.connect(path).sql("FROM criteria").fetchall()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"criteria": []},
+        {"repeats": 0},
+        {"parameters": {"model": "always"}},
+        {"parameters": {"extra": [{"Authorization": KEY}]}},
+        {"judge": ""},
+        {"judge": None},
+    ],
+    ids=str,
+)
+def test_arguments_that_cannot_be_are_refused(
+    path: Path, server: judge_server.Server, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(RagbenchError) as refused:
+        rb.judge(path, **{"judge": "never", "base_url": server.base_url, **wrong})
+    assert KEY not in str(refused.value)
+    assert not server.count("never")
+    assert KEY.encode() not in path.read_bytes()
+
+
+def test_one_criterion_may_be_named_without_a_list(path: Path, server: judge_server.Server) -> None:
+    assert judged(path, "plain", server, criteria="conflict")["judged"].to_list() == [2]
+
+
+def test_a_judge_that_never_judged_is_no_panel(path: Path, server: judge_server.Server) -> None:
+    judged(path, "honest", server)
+    with pytest.raises(ModelUnavailable):
+        judged(path, "locked/honest", server)
+    con = rb.connect(path)
+    assert con.sql("SELECT * FROM judges WHERE judge LIKE 'locked%'").fetchall() == []
+    assert rb.scores(con, by=(), metrics=["strict_ias"]).height == 1  # one panel, so no question

@@ -188,10 +188,10 @@ def test_where_limit_trials_and_two_names_for_one_model(path: Path, server: Runn
 
 
 def test_errors_are_rows_and_only_they_are_asked_again(path: Path, server: Running) -> None:
-    ask(path, server, "ok", limit=5)
     # the same model, known to the server under a name with which it fails
     report = answer(path, {"ok": "long"}, base_url=server.base_url, retry=QUICK, limit=3)
     assert report.row(0, named=True)["errors"] == 3
+    ask(path, server, "ok", limit=5)
     failed = [r for r in stored(path) if r["error"]]
     assert len(failed) == 3
     assert all(r["text"] is None and "maximum context" in r["error"] for r in failed)
@@ -200,6 +200,61 @@ def test_errors_are_rows_and_only_they_are_asked_again(path: Path, server: Runni
     assert ask(path, server, "ok", retry_errors=True)["answered"] == 3
     assert len(calls(server, "ok")) == before + 3
     assert not [r for r in stored(path) if r["error"]]
+
+
+def test_two_models_do_not_share_a_name_in_the_study(path: Path, server: Running) -> None:
+    ask(path, server, {"mine": "ok"}, limit=1)
+    with pytest.raises(RagbenchError, match=r"other models \(ok, now ok/mini"):
+        ask(path, server, {"mine": "ok/mini"})
+    assert not calls(server, "ok/mini")
+    assert ask(path, server, {"mine": "ok"})["answered"] == 7
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": -3},
+        {"trials": 0},
+        {"trials": 1.5},
+        {"concurrency": 0},
+        {"concurrency": -1},
+        {"timeout": 0},
+        {"budget": {"cost": "much"}},
+        {"prices": {"input": "1", "output": 2}},
+        {"prices": {"input": -1, "output": 2}},
+        {"base_url": "http://127.0.0.1:99999/v1"},
+        {"base_url": 8000},
+        {"parameters": {"model": "other"}},
+        {"parameters": {"messages": []}},
+        {"parameters": {"stream": True}},
+        {"parameters": "temperature=0"},
+        {"parameters": {"temperature": float("nan")}},
+        {"parameters": {"seed": object()}},
+        {"parameters": {"api_key": KEY}},
+        {"parameters": {"extra_body": {"api_key": KEY}}},
+        {"parameters": {"extra": [{"Authorization": KEY}]}},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_anything_is_asked_or_stored(
+    path: Path, server: Running, wrong: dict[str, Any]
+) -> None:
+    before = path.read_bytes()
+    with pytest.raises(RagbenchError) as refused:
+        answer(path, "ok/never", **{"base_url": server.base_url, "retry": QUICK, **wrong})
+    assert KEY not in str(refused.value)
+    assert not calls(server, "ok/never")
+    assert rb.connect(path).sql("FROM responses").fetchall() == []
+    assert rb.connect(path).sql("SELECT * FROM runs WHERE step = 'answer'").fetchall() == []
+    journals = [f for f in path.parent.rglob("*") if f.is_file() and KEY.encode() in f.read_bytes()]
+    assert not journals
+    assert path.read_bytes() == before
+
+
+def test_a_model_has_a_name(path: Path, server: Running) -> None:
+    for models in ("", None, [1], {"mine": ""}):
+        with pytest.raises(RagbenchError, match="named by a text"):
+            answer(path, models, base_url=server.base_url)  # type: ignore[arg-type]
 
 
 def test_an_answer_that_never_comes_is_a_row_that_says_timeout(path: Path, server: Running) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from ragbench.arguments import named
 from ragbench.errors import RagbenchError
 from ragbench.store import append, connect, step
 
@@ -65,6 +66,7 @@ def judge(
         ModelUnavailable: the model cannot be asked; what was judged before is kept.
         UnknownName, RagbenchError: a criterion, prompt or parameter that cannot be.
     """
+    named(judge)
     if judge in ("rules", rules_judge()):
         return _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
     if judge.startswith("rules"):

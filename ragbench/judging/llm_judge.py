@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,13 +13,14 @@ from typing import Any
 import polars as pl
 
 from ragbench import prompts, taxonomy
+from ragbench.arguments import named, sendable
 from ragbench.checks import pending
 from ragbench.endpoints import defaults
 from ragbench.endpoints import shown as shown_url
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.judging import claims as claiming
 from ragbench.judging.material import Material, Shown
-from ragbench.judging.questions import Answer, Call, answer, form
+from ragbench.judging.questions import Answer, Call, answer, form, refuse_blind
 from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
 from ragbench.llm import Ask, work
 from ragbench.progress import bar
@@ -91,8 +91,7 @@ def plan(
         UnknownName: a criterion that neither the study nor the prompt defines.
     """
     given = DEFAULT_PARAMETERS if parameters is None else parameters
-    made = Plan(model, parameters={**defaults(model, base_url), **given})
-    _refuse_secrets(made.parameters)
+    made = Plan(named(model), parameters={**defaults(model, base_url), **sendable(given)})
     made.base_url = None if base_url is None else shown_url(base_url.rstrip("/"))
     identity: dict[str, Any] = {
         "model": model,
@@ -153,6 +152,8 @@ def _own(con: Any, made: Plan) -> dict[str, Any]:
     known = con.execute(
         "SELECT prompt, lowest, highest FROM criteria WHERE criterion = ?", [name]
     ).fetchall()
+    for version_of in versions:
+        refuse_blind(version_of, _BUILT_IN[name].target if name in _BUILT_IN else "response")
     version = f"{own.name}#{digest}"
     if known:
         _refuse_other_scale(name, shape, *known[0][1:])
@@ -181,6 +182,7 @@ def _refuse_other_scale(name: str, shape: Form, lowest: float, highest: float) -
 def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
     if criteria is None:
         return [made.own_criterion] if made.own_criterion else list(DEFAULT_CRITERIA)
+    criteria = [criteria] if isinstance(criteria, str) else list(criteria)
     known = [*_BUILT_IN, *filter(None, [made.own_criterion])]
     for name in criteria:
         if name not in known:
@@ -190,21 +192,7 @@ def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
                     f"criterion {name!r} has a prompt of its own; give its file with prompt=…."
                 )
             raise UnknownName("criterion", name, known, place="this judge")
-    return list(criteria)
-
-
-_SECRET = re.compile(r"api.?key|authorization|secret|password|credential", re.IGNORECASE)
-
-
-def _refuse_secrets(parameters: Mapping[str, Any]) -> None:
-    for name, value in parameters.items():
-        if _SECRET.search(str(name)):
-            raise RagbenchError(
-                f"parameter {str(name)!r} is stored with the judge, and a key must not be; put it "
-                "into an environment variable and name that with key_env=."
-            )
-        if isinstance(value, Mapping):
-            _refuse_secrets(value)
+    return criteria
 
 
 # ---------------------------------------------------------------- a run
@@ -222,9 +210,12 @@ def run(
 ) -> list[dict[str, Any]]:
     """What became of all that was pending: a row each, with criterion, score, error, path, left."""
     con = connect(path)
-    if _is_new(con, made):
-        append(path, made.rows, step="judge", origin=origin)
+    there = {row[0] for row in con.execute("SELECT criterion FROM criteria").fetchall()}
+    if lacking := [r for r in made.rows.get("criteria", []) if r["criterion"] not in there]:
+        append(path, {"criteria": lacking}, step="judge", origin=origin)
         refresh(con)
+    # With the first verdict: a judge that never judged would stand among the panels.
+    first: Rows = {"judges": made.rows["judges"]}
     config = {"judge": made.name, "where": dict(where or {}), "texts": made.texts()}
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
@@ -240,7 +231,8 @@ def run(
             def keep(result: tuple[Rows, list[dict[str, Any]]]) -> None:
                 stored, seen = result
                 if stored:
-                    writer.add(stored)
+                    writer.add({**first, **stored})
+                    first.clear()
                 rows.extend(seen)
 
             work(made.model, jobs, keep, progress=progress, **calling)
@@ -268,15 +260,6 @@ def run(
         made_now = sum(row["criterion"] == criterion for row in rows[done:])
         rows += [{"criterion": criterion, "is_left": True}] * (count - made_now)
     return rows
-
-
-def _is_new(con: Any, made: Plan) -> bool:
-    """Whether the study lacks the judge, or a criterion that it is going to use."""
-    for relation, key in (("judges", "judge"), ("criteria", "criterion")):
-        there = {row[0] for row in con.execute(f"SELECT {key} FROM {relation}").fetchall()}
-        if not {row[key] for row in made.rows.get(relation, [])} <= there:
-            return True
-    return False
 
 
 def _extractions(

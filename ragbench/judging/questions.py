@@ -8,6 +8,7 @@ call is the same on every machine: a run that goes on after a stop asks what it 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -167,7 +168,7 @@ def form(prompt: prompts.Prompt) -> Form:
             low, high = (float(part) for part in re.split(r"[\s,]+", head["scale"]))
         except ValueError:
             low, high = 1.0, 0.0
-        if not low < high:
+        if not low < high or math.isinf(high - low):
             raise RagbenchError(
                 f"prompt {prompt.name!r}: scale {head['scale']!r} is not two numbers, the lower "
                 "first; write 'scale: 1 5', or leave it out for yes and no."
@@ -181,3 +182,22 @@ def form(prompt: prompts.Prompt) -> Form:
         highest=high,
         is_scale="scale" in head,
     )
+
+
+_SHOWS = {"response": ("response",), "constraint": ("response", "constraint"), "claim": ("claims",)}
+
+
+def refuse_blind(own: prompts.Prompt, target: str) -> None:
+    """Raise where a judge would not see what it grades, or not hear what it has to answer."""
+    for blank in _SHOWS[target]:
+        if blank not in own.blanks():
+            raise RagbenchError(
+                f"prompt {own.name!r} ({own.language}) has no ${blank}, so the judge would not see "
+                "what it grades; put it under '# User'."
+            )
+    field = form(own).verdict
+    if target != "claim" and field not in own.system + own.user:
+        raise RagbenchError(
+            f"prompt {own.name!r} ({own.language}) asks for no {field!r}, the field that is read; "
+            "show it in the JSON that it asks for, or name another with 'verdict: …'."
+        )

@@ -90,7 +90,9 @@ def load(name: str | os.PathLike[str], language: str | None = "en") -> Prompt:
         raise UnknownName("prompt", text, names(), place="ragbench")
     try:
         content = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise RagbenchError(f"the prompt {path} is not UTF-8; save it in that encoding.") from None
+    except OSError as error:
         raise RagbenchError(
             f"the prompt {path} cannot be read ({error}); give the path of a Markdown file."
         ) from None
@@ -127,6 +129,11 @@ def parse(text: str, name: str, language: str = "en") -> Prompt:
             if not colon:
                 raise RagbenchError(
                     f"prompt {name!r}: its head has the line {line!r}; write 'field: value'."
+                )
+            if not value.strip():
+                raise RagbenchError(
+                    f"prompt {name!r}: its head has {line.strip()!r} without a value; write one, "
+                    "or leave the line out."
                 )
             head[field.strip().casefold()] = value.strip()
     body = text[found.end() :] if found else text
