@@ -306,7 +306,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
         except (TimeoutError, openai.APITimeoutError):
             raise Failure("timeout", f"timeout: no answer within {whom.timeout:g} s") from None
         except Exception as error:
-            reply = _understood(error, provider)
+            reply = _understood(error, provider, whom.model)
         else:
             reply = read_reply(json.loads(hide(response.model_dump_json())))
             reply = reply._replace(cost=_litellm_cost(response, reply, whom))
@@ -322,11 +322,16 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             await getattr(litellm, "close_litellm_async_clients")()  # noqa: B009 (untyped)
 
 
-def _understood(error: Exception, provider: str) -> Reply:
+def _understood(error: Exception, provider: str, model: str) -> Reply:
     """What an exception of litellm means."""
+    import litellm
     import openai
 
     text = f"{provider} says: {hide(_line(str(error)))}"
+    if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
+        keys = litellm.validate_environment(model)["missing_keys"]
+        named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
+        raise Failure("unusable", f"no key for {model}. {named}, or name it: key_env.") from None
     if isinstance(error, openai.APIConnectionError):
         raise Failure("unreachable", text) from None
     status = getattr(error, "status_code", None)
@@ -339,6 +344,9 @@ def _understood(error: Exception, provider: str) -> Reply:
         return refused(status, text, f"{error} {kind} {codes}", retry_after(headers))
     except Failure as failure:
         raise failure from None
+
+
+_NO_KEY = re.compile(r"missing (credentials|\S+ api key)|api_key client option", re.IGNORECASE)
 
 
 def _litellm_cost(response: Any, reply: Reply, whom: Target) -> float | None:

@@ -85,6 +85,26 @@ def test_what_cannot_succeed_is_one_message_without_the_key(model: str, says: st
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [("openai/gpt-4o-mini", "OPENAI_API_KEY"), ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY")],
+)
+def test_a_missing_key_ends_the_work_at_once_and_names_its_variable(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    tries: list[None] = []
+
+    async def run(ask: Any) -> Reply:
+        tries.append(None)
+        return await ask([{"role": "user", "content": "a question"}])
+
+    kept: list[Reply] = []
+    with pytest.raises(ModelUnavailable, match=f"Set {variable}"):
+        work(model, [run] * 3, kept.append, concurrency=1)  # waits of the usual length
+    assert (kept, len(tries)) == ([], 1)
+
+
 def test_a_name_without_a_provider_says_how_to_write_it() -> None:
     with pytest.raises(ModelUnavailable, match="provider/model"):
         work("nobody-knows-this", [], print)
