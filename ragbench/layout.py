@@ -253,7 +253,7 @@ def _together(figure: go.Figure) -> Iterator[None]:
         yield
     finally:
         made = _waiting.pop(id(figure))
-    figure.update_layout(annotations=[*figure.layout.annotations, *made])
+    figure.layout.annotations = (*figure.layout.annotations, *made)
 
 
 def empty(why: str, title: str) -> go.Figure:
