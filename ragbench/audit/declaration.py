@@ -18,12 +18,16 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from ragbench.audit.files import listed, read_csv, refuse_misshapen
 from ragbench.audit.rounding import Printed, Span, numbers
 from ragbench.errors import BadRow, ImportFailed, UnknownColumn, UnknownName
 
 _REFERENCE = re.compile(
     r"^(?P<table>[\w-]+)\[(?P<row>.*)\]\.(?P<column>[^#]+?)(?:#(?P<part>\d+))?$"
 )
+
+
+_DECIMAL_COMMA = re.compile(r"\d,(?!\d{3}(?!\d))\d")
 
 
 class Cell(NamedTuple):
@@ -113,6 +117,11 @@ class Table:
         text = str(line[column] or "").strip()
         if not text:
             return None
+        if _DECIMAL_COMMA.search(text):
+            raise BadRow(
+                f"table {self.name}, row {self.row_name(line)}: {column} is {text!r}, where the "
+                "comma parts no thousands; write a point for decimals, / between two numbers."
+            )
         exact = column in self.exact or _applies(self.exact_if, line)
         found = numbers(text, is_exact=exact)
         if len(found) < (part or 1):
@@ -232,8 +241,11 @@ def read(path: str | Path) -> Declaration:
         return _beside(path)
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ImportFailed(f"{path} is not UTF-8; save it in that encoding.") from None
     except (OSError, ValueError) as problem:
         raise ImportFailed(f"{path} cannot be read as a declaration (TOML): {problem}") from None
+    refuse_misshapen(path, raw)
     tables = {name: _table(path, name, about) for name, about in raw.get("tables", {}).items()}
     checks = [
         check
@@ -263,7 +275,9 @@ def _beside(path: Path) -> Declaration:
     candidates = [own] if own.exists() else sorted(path.parent.glob("*.toml"))
     for candidate in candidates:
         if candidate == own or re.search(
-            rf'^\s*file\s*=\s*"{re.escape(path.name)}"', candidate.read_text("utf-8"), re.MULTILINE
+            rf'^\s*file\s*=\s*"{re.escape(path.name)}"',
+            candidate.read_text("utf-8", "replace"),
+            re.MULTILINE,
         ):
             found = read(candidate)
             files = tomllib.loads(candidate.read_text("utf-8"))["tables"]
@@ -287,12 +301,12 @@ def _tables_of(check: Check) -> Iterator[str]:
 
 def _table(path: Path, name: str, about: Mapping[str, Any]) -> Table:
     try:
-        frame = pl.read_csv(path.parent / about["file"], infer_schema=False)
-    except (OSError, KeyError, pl.exceptions.PolarsError) as problem:
-        raise ImportFailed(f"table {name} of {path.name} cannot be read: {problem}") from None
-    keys = about.get("key", frame.columns[0])
-    keys = [keys] if isinstance(keys, str) else list(keys)
-    for column in [*keys, *about.get("percent", ()), *about.get("exact", ())]:
+        frame = read_csv(path.parent / about["file"])
+    except ImportFailed as problem:
+        raise ImportFailed(f"table {name} of {path.name}: {problem}") from None
+    keys = listed(about.get("key", frame.columns[0]))
+    percent, exact = (listed(about.get(option, [])) for option in ("percent", "exact"))
+    for column in [*keys, *percent, *exact]:
         if column not in frame.columns:
             raise UnknownColumn(f"table {name} ({about['file']})", column, frame.columns)
     return Table(
@@ -300,8 +314,8 @@ def _table(path: Path, name: str, about: Mapping[str, Any]) -> Table:
         about.get("label", name),
         keys,
         frame,
-        set(about.get("percent", ())),
-        set(about.get("exact", ())),
+        set(percent),
+        set(exact),
         about.get("percent_if", {}),
         about.get("exact_if", {}),
     )
@@ -334,10 +348,7 @@ def draft(path: str | Path) -> str:
     guessed to be percent; whole numbers elsewhere to be exact counts.
     """
     path = Path(path)
-    try:
-        frame = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as problem:
-        raise ImportFailed(f"{path} cannot be read as CSV: {problem}") from None
+    frame = read_csv(path)
     found = {name: [numbers(x) for x in frame[name].drop_nulls()] for name in frame.columns[1:]}
     numeric = {
         name: [x[0] for x in cells if x] for name, cells in found.items() if all(map(len, cells))
@@ -354,16 +365,16 @@ def draft(path: str | Path) -> str:
     ]
     example = percent[0] if percent else (list(numeric) or ["column"])[0]
     quoted = {"percent": percent, "exact": exact}
-    lines = [
-        f'title = "{path.stem}"',
-        "",
-        "[tables.t]",
-        f'file = "{path.name}"',
-        'label = "Table 1"',
-    ]
-    lines += [f'key = "{frame.columns[0]}"  # the columns that name a row']
+    lines = [f"title = {_toml(path.stem)}", "", "[tables.t]", f"file = {_toml(path.name)}"]
     lines += [
-        f"{name} = {json.dumps(columns, ensure_ascii=False)}" for name, columns in quoted.items()
+        'label = "Table 1"',
+        f"key = {_toml(frame.columns[0])}  # the columns that name a row",
     ]
-    lines += ["", "[[check]]", f'name = "{example}: whole answers"', 'kind = "count"', 'over = "t"']
-    return "\n".join([*lines, f'value = "@{example}"', "n = 100  # the n of the paper", ""])
+    lines += [f"{name} = {_toml(columns)}" for name, columns in quoted.items()]
+    lines += ["", "[[check]]", f"name = {_toml(f'{example}: whole answers')}", 'kind = "count"']
+    lines += ['over = "t"', f"value = {_toml(f'@{example}')}", "n = 100  # the n of the paper", ""]
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

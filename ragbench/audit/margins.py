@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ragbench.audit.declaration import Cell, Check
-from ragbench.audit.kinds import Test, Verdict, amount, between, kind, percent, shown
+from ragbench.audit.kinds import Test, Verdict, amount, between, kind, shown
 from ragbench.audit.rounding import Span, plain
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ def _totals(overall: Cell | None, inside: int, n: int, convention: str) -> list[
     )
 
 
+def _points(difference: float) -> str:
+    return plain(100 * difference, 3)
+
+
 def _told(
     ways: pl.DataFrame,
     sizes: list[int],
@@ -138,9 +142,9 @@ def _told(
     diffs, ps = sorted(ways["diff"].to_list()), sorted(ways["p_value"].to_list())
     words = (
         f"Ways to divide the successes between {sizes[0]} and {sizes[1]}: {ways.height}; "
-        f"difference {percent(diffs[0])} to {percent(diffs[-1])}, "
+        f"difference {_points(diffs[0])} to {_points(diffs[-1])} points, "
         f"p from {plain(ps[0], 2)} to {plain(ps[-1], 2)}, 95 % intervals within "
-        f"{percent(min(ways['low'].to_list()))} and {percent(max(ways['high'].to_list()))}"
+        f"{_points(min(ways['low'].to_list()))} and {_points(max(ways['high'].to_list()))} points"
     )
     tests = ways["is_fisher"].unique().to_list()
     words += "" if len(tests) > 1 else f" ({'Fisher' if tests[0] else 'chi-square'} in all)"
@@ -153,7 +157,7 @@ def _told(
         least = need.sort("diff").row(0, named=True)
         words += (
             f"; a gain with p < {plain(alpha)} needs {least['x1']} of {sizes[0]} against "
-            f"{least['x2']} of {sizes[1]}, {percent(least['diff'])} or more"
+            f"{least['x2']} of {sizes[1]}, {_points(least['diff'])} points or more"
         )
     return None, f"Possible, not implied. {words}."
 
@@ -209,8 +213,8 @@ def paired_tests(check: Check) -> list[Test]:
         words = (
             f"{margins[0][0] - margins[0][1]} more of {n}; {apart[0]} to {apart[-1]} pairs can "
             f"differ, so p is {plain(ps[0], 2)} to {plain(ps[-1], 2)} (McNemar, {alternative}) "
-            f"and the 95 % interval at its widest {percent(widest['low'])} to "
-            f"{percent(widest['high'])}"
+            f"and the 95 % interval at its widest {_points(widest['low'])} to "
+            f"{_points(widest['high'])} points"
         )
         if asked.all():
             return True, f"Implied. {words}."

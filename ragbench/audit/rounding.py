@@ -40,7 +40,14 @@ def _span(
     return Span(value - half, value + half, has_low, has_high)
 
 
-_NUMBER = re.compile(r"[-−+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-−+]?(?:\d+\.?\d*|\.\d+)")
+_NUMBER = re.compile(
+    r"(?P<digits>[-−+]?\d{1,3}(?:[,\u2009\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?"
+    r"|[-−+]?(?:\d+\.?\d*|\.\d+))"
+    r"(?:(?:[eE]| ?[×·] ?10(?:\^|(?=[-−+])))(?P<power>[-−+]?\d{1,3})(?![\d.]))?"
+)
+_WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+_POWER = re.compile(r"(?:(?<=[×·]10)|(?<=[×·] 10))[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 
 
 class Span(NamedTuple):
@@ -140,16 +147,21 @@ def numbers(text: str, *, is_exact: bool = False) -> list[Printed]:
     [(0.001, 0.001, '<')]
     >>> [float(x.value) for x in numbers("10-20")], float(numbers("1,234")[0].value)
     ([10.0, 20.0], 1234.0)
+    >>> [float(numbers(x)[0].value) for x in ("3.2e-4", "1.2 × 10⁻³", "３．２")]
+    [0.00032, 0.0012, 3.2]
     """
     found = []
+    text = _POWER.sub(lambda raised: "^" + raised[0].translate(_RAISED), text).translate(_WIDE)
     for match in _NUMBER.finditer(text):
-        digits = match[0].replace(",", "").replace("−", "-")
+        digits = re.sub("[,\u2009\u00a0\u202f]", "", match["digits"]).replace("−", "-")
         before = text[: match.start()].rstrip()
         if digits[0] == "-" and before[-1:].isdigit():  # a range, not a sign
             digits = digits[1:]
         decimals = len(digits.partition(".")[2])
         bound = before[-1:] if before[-1:] in ("<", ">") and before else ""
-        found.append(Printed(Fraction(digits), Fraction(1, 10**decimals), bound, is_exact))
+        power = Fraction(10) ** int((match["power"] or "0").replace("−", "-"))
+        unit = Fraction(1, 10**decimals)
+        found.append(Printed(Fraction(digits) * power, unit * power, bound, is_exact))
     return found
 
 
