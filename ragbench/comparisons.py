@@ -27,7 +27,9 @@ def paired(
     """One row: the mean of `metric` on side a and on side b, over the instances both answered.
 
     Pairs are made by instance (and by whichever of model and setting neither side names); trials
-    are averaged first. Columns: metric, a, b; n pairs, n_queries; planned pairs, and how many of
+    are averaged first. Where the sides differ in what models are (paradigm, family, is_open, …)
+    each side is the mean over its models that have a value on the instance; the interval is about
+    queries, with these models fixed. Columns: metric, a, b; n pairs, n_queries; planned pairs, and how many of
     them are lost because a, b or both have no value (lost_a, lost_b, lost_both); unpaired_a and
     unpaired_b, instances that the metric applies to on one side only; mean_a, mean_b, difference
     (a - b), low, high (95 % t interval clustered by query, CR1), interval, p_value (two-sided, of
@@ -48,6 +50,8 @@ def paired(
     refresh(con)
     cursor = con.cursor()
     unit = ["instance_id", *(c for c in ("model", "setting") if c not in a and c not in b)]
+    if any(a.get(name) != b.get(name) for name in _OF_MODELS) and "model" in unit:
+        unit.remove("model")  # no model is on both sides
     left, panel_a = _side(cursor, metric, a, where, panel, unit)
     right, panel_b = _side(cursor, metric, b, where, panel, unit)
     _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, unit)
@@ -61,6 +65,7 @@ def paired(
     return pl.DataFrame([row], schema=_SCHEMA)
 
 
+_OF_MODELS = [name for name, column in RESPONSE_COLUMNS.items() if column.startswith("m.")]
 _COUNTS = ("n", "n_queries", "planned", "lost_a", "lost_b", "lost_both", "unpaired_a", "unpaired_b")
 _SCHEMA: dict[str, Any] = (
     dict.fromkeys(("metric", "a", "b"), pl.String)
@@ -81,7 +86,7 @@ def _side(
     panel: str | None,
     unit: Sequence[str],
 ) -> tuple[pl.DataFrame, str]:
-    """Value, bounds and origin per unit of one side, trials averaged; and the side's panel."""
+    """Value, bounds and origin per unit of one side: means of trials, then of models; its panel."""
     condition, values, name = _side_scope(cursor, side, where, panel)
     per_response = [m for m in METRICS if m.weight == "1"]
     known = {m.name: (m.value, m.lowest, m.highest) for m in per_response}
@@ -96,12 +101,15 @@ def _side(
     else:
         options = [*known, *criteria_of(cursor)]
         raise UnknownName("metric of single responses", metric, options, place="the study")
-    columns = ", ".join(f"{RESPONSE_COLUMNS[c]} AS {c}" for c in [*unit, "query_id"])
+    keys = [*unit, "query_id"]
+    columns = ", ".join(f"{RESPONSE_COLUMNS[c]} AS {c}" for c in keys)
     frame = cursor.sql(
-        f"SELECT {columns}, avg({value}) AS value, avg({lowest}) AS lowest, "
+        f"SELECT {', '.join(keys)}, avg(value) AS value, avg(lowest) AS lowest, "
+        f"avg(highest) AS highest, string_agg(DISTINCT origin, ', ') AS origin FROM ("
+        f"SELECT {columns}, s.model AS _model, avg({value}) AS value, avg({lowest}) AS lowest, "
         f"avg({highest}) AS highest, string_agg(DISTINCT s.origin, ', ') AS origin "
         f"FROM {source} AS s LEFT JOIN models AS m ON m.model = s.model "
-        f"WHERE {condition} AND {lowest} IS NOT NULL GROUP BY ALL",
+        f"WHERE {condition} AND {lowest} IS NOT NULL GROUP BY ALL) GROUP BY ALL",
         params=values,
     ).pl()
     return frame, name

@@ -54,9 +54,17 @@ def wanted_row(study, metric, sides, panels, unit):
 
 
 def by_unit(values, unit):
-    """Values keyed by the parts of (instance, model, setting) that make a pair."""
+    """Values keyed by the parts of (instance, model, setting) that make a pair, the rest averaged."""
     positions = [("instance_id", "model", "setting").index(name) for name in unit]
-    return {tuple(key[i] for i in positions): value for key, value in values.items()}
+    gathered = {}
+    for key, value in values.items():
+        gathered.setdefault(tuple(key[i] for i in positions), []).append(value)
+    return {key: (many[0][0], *map(mean, list(zip(*many))[1:])) for key, many in gathered.items()}
+
+
+def mean(values):
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def least_squares(gaps, queries):
@@ -111,10 +119,47 @@ def test_paired_equals_the_recomputation(seed):
         assert_row(back, mirrored(found))
 
 
-def asked(study, side, panel):
+@pytest.mark.parametrize("seed", random_study.POOL)
+def test_kinds_of_models_are_compared_by_the_mean_of_their_models(seed):
+    study, con = random_study.stored(seed)
+    panel = next(iter(recompute.panels(study)))
+    for name in ("label", "family", "is_open"):
+        kinds = list(dict.fromkeys(row.get(name) for row in study["models"]))
+        for a, b in zip(kinds, kinds[1:], strict=False):
+            sides = ({name: a}, {name: b})
+            if not all(asked(study, side, panel) for side in sides):
+                continue
+            if not asked(study, sides[0], panel, True) & asked(study, sides[1], panel, True):
+                continue
+            for metric in ("strict_ias", "loose_ias", "rejection"):
+                unit = ["instance_id", "setting"]
+                expected = wanted_row(study, metric, sides, (panel, panel), unit)
+                assert_row(ask(con, metric, *sides, panel=panel), expected)
+
+
+def test_models_weigh_alike_however_many_trials_they_have(tmp_path):
+    path = tmp_path / "s.duckdb"
+    kinds = {"r1": "reasoning", "r2": "reasoning", "s": "standard"}
+    ragbench.append(path, "models", [{"model": m, "paradigm": kind} for m, kind in kinds.items()])
+    lines = [
+        {"query": "q1", "model": model, "trial": trial, "verdicts": [verdict]}
+        for model, verdicts in {"r1": [1, 1, 1], "r2": [0], "s": [0]}.items()
+        for trial, verdict in enumerate(verdicts)
+    ]
+    lines += [{"query": "q2", "model": model, "verdicts": [1]} for model in kinds]
+    con = random_study.plain(path, lines)
+    row = ask(con, "strict_ias", {"paradigm": "reasoning"}, {"paradigm": "standard"})
+    assert (row["n"], row["mean_a"], row["mean_b"]) == (2, 0.75, 0.5)
+    # With the kind on both sides, models are paired with themselves.
+    same = {"paradigm": "reasoning", "setting": lines[0].get("setting", "given_context")}
+    assert ask(con, "strict_ias", same, same)["n"] == 4
+
+
+def asked(study, side, panel, by_setting=False):
     """The instances that a side was asked about."""
     rows = [response.row for response in recompute.responses(study, panel)]
-    return {row["instance_id"] for row in rows if recompute.fits(row, side)}
+    fitting = [row for row in rows if recompute.fits(row, side)]
+    return {(row["instance_id"], row["setting"] if by_setting else None) for row in fitting}
 
 
 def mirrored(row):
