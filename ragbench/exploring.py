@@ -60,10 +60,7 @@ def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         UnknownColumn: a column that rows cannot be grouped or filtered by.
         RagbenchError: two sides that cannot be paired.
     """
-    for name in state:
-        if name not in DEFAULT:
-            raise UnknownName("part of a state", name, DEFAULT, place="the explorer")
-    whole = {**DEFAULT, **state}
+    whole = whole_state(state)
     if whole["view"] not in VIEWS:
         raise UnknownName("view", whole["view"], VIEWS, place="the explorer")
     shown = {
@@ -74,6 +71,29 @@ def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         "failing together": _together,
     }[whole["view"]](con, whole)
     return shown._replace(notes=[*_small(shown.frame, whole), *shown.notes])
+
+
+def whole_state(state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`state` with `DEFAULT` for what it leaves out, or says nothing (None) about.
+
+    Raises:
+        UnknownName: a part that no state has.
+        RagbenchError: a part that is not a mapping, or no text, where it has to be one.
+    """
+    if not isinstance(state, Mapping | None):
+        raise RagbenchError(f"a state is a mapping such as {{'by': 'domain'}}, and not {state!r}.")
+    given = dict(state or {})
+    for name, value in given.items():
+        if name not in DEFAULT:
+            raise UnknownName("part of a state", name, DEFAULT, place="the explorer")
+        if name in ("a", "b", "where") and not isinstance(value, Mapping | None):
+            raise RagbenchError(
+                f"{name} is a mapping of columns to values, such as {{'domain': 'Legal'}}, and "
+                f"not {value!r}."
+            )
+        if name in ("view", "metric", "by", "across") and not isinstance(value, str | None):
+            raise RagbenchError(f"{name} is one name, and not {value!r}.")
+    return {**DEFAULT, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _dots(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:

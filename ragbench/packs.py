@@ -6,6 +6,7 @@ import hashlib
 import html
 import importlib.metadata
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -20,6 +21,7 @@ from ragbench.checks import check, content_hash, ledger
 from ragbench.errors import ExportFailed, RagbenchError, UnknownName
 from ragbench.exports import export, load_folder
 from ragbench.store import connect
+from ragbench.style import clean
 
 PARTS = ("documents", "responses", "evidence")
 """What may be left out of a pack: texts of documents, of responses, and what judges wrote."""
@@ -157,7 +159,7 @@ def _card(
         orient="row",
     ).filter(pl.col("rows") > 0)
     parts = [
-        f"# Data card of the study {name!r}",
+        f"# Data card of the study {_inert(name)}",
         f"Content hash {content_hash(con)}, written by ragbench {__version__}. "
         f"Origin of the rows: {', '.join(origins['origin']) or 'none yet'}."
         + (
@@ -165,7 +167,7 @@ def _card(
             if "simulated" in origins["origin"]
             else ""
         ),
-        f"Licence of the rows: {licence or 'not stated by the owner of the study'}.",
+        f"Licence of the rows: {_inert(licence or 'not stated by the owner of the study')}.",
         f"Left out of this pack: texts of {', '.join(without)}." if without else "",
         "## Relations (`rows/`, explained in `definitions/schema.sql`)",
         _markdown(counts),
@@ -208,12 +210,14 @@ def _markdown(frame: pl.DataFrame) -> str:
     """A pipe table in which no cell can end its row or act as HTML."""
     if frame.is_empty():
         return "None."
-    rows = [frame.columns, ["---"] * frame.width, *frame.rows()]
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
-    return "\n".join(
-        "| " + " | ".join(html.escape(" ".join(c.split())).replace("|", "\\|") for c in row) + " |"
-        for row in cells
-    )
+    rows = [[_inert(value) for value in row] for row in (frame.columns, *frame.rows())]
+    rows.insert(1, ["---"] * frame.width)
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _inert(value: object) -> str:
+    """A value as one line of Markdown in which nothing acts as markup, formula or direction."""
+    return re.sub(r"([\\`*_{}\[\]|#$~])", r"\\\1", html.escape(clean(value), quote=False))
 
 
 def _sums(folder: Path) -> pl.DataFrame:

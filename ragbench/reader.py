@@ -10,11 +10,13 @@ from typing import Any
 import duckdb
 
 from ragbench import output
+from ragbench.arguments import whole
 from ragbench.errors import UnknownName
 from ragbench.metrics import Where
 from ragbench.reading import Reading, reading
 from ragbench.slices import RESPONSE_COLUMNS, panel_name, scope
 from ragbench.store import refresh
+from ragbench.style import clean
 
 SHOWN = {
     "all": "true",
@@ -46,10 +48,13 @@ class Reader:
     def _repr_html_(self) -> str:
         said = f"<p>{len(self)} of {self.found} responses</p>"
         return said + "".join(
-            f"<details{' open' if len(self) == 1 else ''}><summary>{html.escape(title)}</summary>"
+            f"<details{' open' if len(self) == 1 else ''}><summary>{title}</summary>"
             f"{page._repr_html_()}</details>"
-            for title, page in self.readings
+            for title, page in self._titled()
         )
+
+    def _titled(self) -> list[tuple[str, Reading]]:
+        return [(html.escape(clean(title)), page) for title, page in self.readings]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """The path of the page, one HTML file that needs nothing else.
@@ -94,6 +99,7 @@ def response_reader(
         >>> page = response_reader(con, {"domain": "Legal"}, show="failed")  # doctest: +SKIP
         >>> page.save("legal.html")  # doctest: +SKIP
     """
+    whole("limit", limit, 0)
     if show not in SHOWN:
         raise UnknownName("kind of response", show, SHOWN, place="the reader")
     refresh(con)

@@ -15,13 +15,14 @@ import polars as pl
 
 from ragbench import output
 from ragbench.errors import RagbenchError
-from ragbench.exploring import DEFAULT, VIEWS, Look, look
+from ragbench.exploring import VIEWS, Look, look, whole_state
 from ragbench.facts import metric_label
 from ragbench.metrics import METRICS, criteria_of
 from ragbench.reading import reading
 from ragbench.slices import panel_names
 from ragbench.stats import adjust
 from ragbench.store import refresh
+from ragbench.style import clean
 
 GROUPINGS = (
     *("model", "domain", "context_mode", "category", "dimension", "paradigm", "family", "setting"),
@@ -68,6 +69,15 @@ def _cell() -> str | None:
     return None if found is None else str(found)
 
 
+def _safe(value: object) -> str:
+    """A text that is shown as it is written, in its own direction."""
+    return html.escape(clean(value))
+
+
+def _named(value: Any) -> str:
+    return ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
+
+
 class Explorer(w.VBox):  # type: ignore[misc]
     """The widget that `explorer` makes."""
 
@@ -77,6 +87,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._is_setting = False
         self._tests: dict[str, float] = {}
         self._look: Look | None = None
+        self._kept: dict[str, Any] = {}
         self._controls = self._made_controls()
         self._filters = self._made_filters()
         self._figure = go.FigureWidget()
@@ -86,7 +97,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell.")
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
-        self.state = {**DEFAULT, **state}  # complains before anything is shown
+        self.state = whole_state(state)  # complains before anything is shown
         for control in (*self._controls.values(), *self._filters.values()):
             control.observe(self._changed, "value")
         self._responses.observe(self._read, "value")
@@ -117,7 +128,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         """What is chosen, as a mapping that can be given to `explorer` again."""
         said = {name: control.value for name, control in self._controls.items()}
         said["panel"] = said["panel"] or None
-        said["where"] = {
+        said["where"] = dict(self._kept) | {
             name: list(box.value) if len(box.value) > 1 else box.value[0]
             for name, box in self._filters.items()
             if box.value
@@ -127,18 +138,26 @@ class Explorer(w.VBox):  # type: ignore[misc]
 
     @state.setter
     def state(self, wanted: Mapping[str, Any]) -> None:
-        whole = {**DEFAULT, **wanted}
+        whole = whole_state(wanted)
         shown = look(self._con, whole)
         self._is_setting = True
+        self._kept = {}  # filters that no box can show hold all the same
         try:
+            for name in set(whole["where"]) - set(self._filters):
+                self._kept[name] = whole["where"][name]
             for name, box in self._filters.items():
                 chosen = whole["where"].get(name, ())
                 many = chosen if isinstance(chosen, (list, tuple)) else [chosen]
-                box.value = tuple(value for value in many if value in dict(box.options).values())
+                offered = list(dict(box.options).values())
+                box.value = tuple(value for value in many if value in offered)
+                if len(box.value) < len(many):
+                    self._kept[name], box.value = chosen, ()
             for name, control in self._controls.items():
                 value = tuple(whole[name].items()) if name in ("a", "b") else whole[name]
                 value = "" if name == "panel" and value is None else value
-                control.value = value if value in dict(control.options).values() else None
+                if value not in dict(control.options).values():
+                    control.options = [*control.options, (_named(value), value)]
+                control.value = value
         finally:
             self._is_setting = False
         self._show(shown)
@@ -188,7 +207,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         try:
             self._show(look(self._con, self.state))
         except RagbenchError as problem:
-            self._notes.value = f"<b>{html.escape(str(problem))}</b>"
+            self._notes.value = f"<b>{_safe(problem)}</b>"
 
     def _show(self, shown: Look) -> None:
         self._look = shown
@@ -200,7 +219,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         for trace in self._figure.data:
             trace.on_click(self._clicked)
         self._code.value = shown.code
-        self._notes.value = " · ".join(html.escape(note) for note in self._told(shown))
+        self._notes.value = " · ".join(_safe(note) for note in self._told(shown))
 
     def _told(self, shown: Look) -> list[str]:
         """The notes, and what looking at several comparisons does to a p-value."""
@@ -223,7 +242,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         options = [(_line(row), row["response_id"]) for row in found.iter_rows(named=True)]
         said = ", ".join(f"{name} = {value}" for name, value in where.items())
         more = f" (the first {_LISTED})" if len(options) == _LISTED else ""
-        self._heading.value = f"<b>Responses</b> of {html.escape(said)}{more}:"
+        self._heading.value = f"<b>Responses</b> of {_safe(said)}{more}:"
         self._responses.options = options
         self._responses.value = None
 
@@ -260,10 +279,10 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 formats=("html", "svg", "png"),
             )
         except RagbenchError as problem:
-            self._saved.value = html.escape(str(problem))
+            self._saved.value = _safe(problem)
             return
         written = ", ".join(files.filter(pl.col("note") == "")["format"])
-        self._saved.value = f"saved {html.escape(self._stem.value)}: {written}"
+        self._saved.value = f"saved {_safe(self._stem.value)}: {written}"
 
     # ------------------------------------------------------------ its parts
 

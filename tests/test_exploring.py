@@ -192,6 +192,23 @@ def test_the_reader_narrows_to_what_the_rows_say(con):
         rb.response_reader(con, show="fail")
 
 
+def test_the_reader_shows_where_such_a_constraint_failed(con):
+    for column, value in con.sql(
+        "SELECT DISTINCT unnest(['dimension', 'rule']), unnest([dimension, rule]) FROM constraints "
+        "WHERE rule IS NOT NULL"
+    ).fetchall():
+        for show, test in (("failed", "score = 0"), ("all", "true"), ("errors", "error <> ''")):
+            page = rb.response_reader(con, {column: value}, show=show, limit=1000)
+            rows = con.execute(
+                "SELECT response_id FROM judgments JOIN constraints ON constraint_id = target_id "
+                f"WHERE repeat = 0 AND {column} = ? AND {test}",
+                [value],
+            ).fetchall()
+            assert {title.split(" · ")[-1] for title, _ in page.readings} == {r[0] for r in rows}
+    with pytest.raises(UnknownColumn, match="dimensoin"):
+        rb.response_reader(con, {"dimensoin": "citation"})
+
+
 def test_a_page_of_readings_needs_nothing_and_nothing_in_it_acts(tmp_path):
     study = hostile_study(tmp_path / "hostile.duckdb", rb.paper.shipped())
     con = rb.connect(study)
@@ -213,3 +230,47 @@ def test_a_page_of_readings_needs_nothing_and_nothing_in_it_acts(tmp_path):
             assert "<script" not in part
     assert isinstance(shown.frame, pl.DataFrame)
     assert reader.SHOWN
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        ["by"],
+        {"where": "domain=Legal"},
+        {"where": float("nan")},
+        {"by": ["model"]},
+        {"by": float("nan")},
+        {"view": "paired", "a": "model", "b": "setting"},
+    ],
+    ids=str,
+)
+def test_a_state_of_the_wrong_types_is_named(con, state):
+    with pytest.raises(RagbenchError, match=r"is a mapping|is one name"):
+        exploring.look(con, state)
+    with pytest.raises(RagbenchError, match=r"is a mapping|is one name"):
+        rb.explorer(con, state)
+
+
+def test_none_in_a_state_is_what_it_is_without(con):
+    nothing = dict.fromkeys(exploring.DEFAULT)
+    assert exploring.look(con, nothing).code == exploring.look(con, {}).code
+
+
+def test_what_no_box_can_show_is_kept_when_something_else_changes(con):
+    query = con.sql("SELECT min(query_id) FROM instances").fetchall()[0][0]
+    start = {"by": "trial", "where": {"query_id": query, "domain": ["Legal", "Nowhere"]}}
+    made = rb.explorer(con, start)
+    try:
+        assert made.state["where"] == start["where"]
+        made._controls["metric"].value = "loose_ias"
+        assert made.state["by"] == "trial"
+        assert made.state["where"] == start["where"]
+        assert made.frame.equals(exploring.look(con, {**start, "metric": "loose_ias"}).frame)
+    finally:
+        made.close_all()
+
+
+@pytest.mark.parametrize("limit", [-1, "x", None])
+def test_the_reader_reads_a_number_of_responses(con, limit):
+    with pytest.raises(RagbenchError, match="whole number"):
+        rb.response_reader(con, limit=limit)

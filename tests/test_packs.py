@@ -142,4 +142,13 @@ def test_hostile_names_stay_in_their_cell_of_the_card(study, tmp_path):
     rb.pack(file, tmp_path / "pack")
     card = (tmp_path / "pack" / "README.md").read_text("utf-8")
     assert "<img" not in card
-    assert "| a\\|b # &lt;img onerror=x&gt; | 1 | not stated |" in card
+    assert "| a\\|b \\# &lt;img onerror=x&gt; | 1 | not stated |" in card
+
+
+def test_nothing_acts_in_the_markdown_of_a_card():
+    said = packs._inert("<img onerror> $x$ [a](b) `c` | **d** \u202egnp.exe\nnext")
+    assert "<" not in said
+    assert "\u202e" not in said
+    assert "\n" not in said
+    for mark in "$[]`|*":
+        assert said.count(mark) == said.count("\\" + mark)
