@@ -187,6 +187,8 @@ def judge(
     parameters: Annotated[str, typer.Option(help="temperature=0,max_tokens=500, …")] = "",
     concurrency: Annotated[int | None, typer.Option(help="Calls at once at most.")] = None,
     budget: Annotated[str, typer.Option(help="cost=5,tokens=1e6,minutes=30; any of them.")] = "",
+    prices: Annotated[str, typer.Option(help="input=1,output=3,cached=0.1 per million.")] = "",
+    timeout: Annotated[float, typer.Option(help="Seconds for one try.")] = 300.0,
 ) -> None:
     """Judge what is not judged yet; stop it at any moment and call it again.
 
@@ -207,6 +209,8 @@ def judge(
         parameters=_numbers("--parameters", parameters) if parameters else None,
         concurrency=concurrency,
         budget=_numbers("--budget", budget) or None,
+        prices=_numbers("--prices", prices) or None,
+        timeout=timeout,
     )
     _show(report, False)
     _exit(3 if report.select((pl.col("errors") + pl.col("left")).sum()).item() else 0)
