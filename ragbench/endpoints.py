@@ -91,6 +91,7 @@ def target(
             most=1,
             place="local",
         )
+    _named.update([key_env] if key_env else [])
     if key_env is not None and not os.environ.get(key_env):
         raise ModelUnavailable(
             f"{model}: the environment variable {key_env} is not set; put the key there."
@@ -111,12 +112,15 @@ def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
 def hide(text: str) -> str:
     """`text` without the value of any environment variable that holds a secret."""
     for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= 8 and value in text:
+        is_secret = name in _named or _SECRET.search(name)
+        if is_secret and len(value) >= 8 and value in text:
             text = text.replace(value, "***")
     return text
 
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+_named: set[str] = set()
+"""Variables that were named as holding a key, whatever they are called."""
 
 
 def place_of(whom: Target) -> str:

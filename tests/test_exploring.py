@@ -8,6 +8,7 @@ import re
 import polars as pl
 import pytest
 from hostile_study import ATTACKS, hostile_study
+from polars.testing import assert_frame_equal
 
 import ragbench as rb
 from ragbench import exploring, reader, widgets
@@ -41,7 +42,7 @@ def test_the_frame_of_a_state_is_what_its_code_gives(con):
         shown = exploring.look(con, state)
         names = {"rb": rb, "con": con}
         exec(shown.code.splitlines()[0], names)
-        assert names["frame"].equals(shown.frame), state
+        assert_frame_equal(names["frame"], shown.frame)
         assert len(shown.figure.data), state
 
 
@@ -114,9 +115,9 @@ def test_quick_changes_end_in_the_last_state_and_it_can_be_put_back(con):
         "loose_ias",
         {"language": "zh"},
     )
-    assert shown.frame.equals(
-        rb.scores(con, "setting", where={"language": "zh"}, metrics=["loose_ias"])
-    )
+    # Sums in threads: their last bits depend on the order in which these end.
+    expected = rb.scores(con, "setting", where={"language": "zh"}, metrics=["loose_ias"])
+    assert_frame_equal(shown.frame, expected)
     again = widgets.explorer(con, state)
     assert again.state == state
     assert again.code == shown.code
@@ -128,7 +129,7 @@ def test_a_view_that_cannot_be_made_keeps_what_was_shown(con):
     before = shown.frame
     shown._controls["view"].value = "heatmap"  # by domain, across domain
     assert "two groupings" in shown._notes.value
-    assert shown.frame.equals(before)
+    assert_frame_equal(shown.frame, before)
 
 
 def test_a_click_on_a_dot_lists_its_responses_and_one_can_be_read(con):
@@ -192,19 +193,22 @@ def test_the_reader_narrows_to_what_the_rows_say(con):
         rb.response_reader(con, show="fail")
 
 
-def test_the_reader_shows_where_such_a_constraint_failed(con):
-    for column, value in con.sql(
-        "SELECT DISTINCT unnest(['dimension', 'rule']), unnest([dimension, rule]) FROM constraints "
-        "WHERE rule IS NOT NULL"
-    ).fetchall():
-        for show, test in (("failed", "score = 0"), ("all", "true"), ("errors", "error <> ''")):
-            page = rb.response_reader(con, {column: value}, show=show, limit=1000)
-            rows = con.execute(
-                "SELECT response_id FROM judgments JOIN constraints ON constraint_id = target_id "
-                f"WHERE repeat = 0 AND {column} = ? AND {test}",
-                [value],
-            ).fetchall()
-            assert {title.split(" · ")[-1] for title, _ in page.readings} == {r[0] for r in rows}
+@pytest.mark.parametrize(
+    ("show", "test"), [("failed", "score < 1"), ("all", "true"), ("errors", "error <> ''")]
+)
+def test_the_reader_narrows_to_constraints_of_a_kind(con, show, test):
+    for column in ("dimension", "rule"):
+        value, n = con.sql(
+            f"SELECT {column}, count(DISTINCT response_id) FILTER ({test}) FROM judgments "
+            f"JOIN constraints ON constraint_id = target_id WHERE {column} IS NOT NULL "
+            "AND repeat = 0 GROUP BY ALL ORDER BY 2 DESC, 1 LIMIT 1"
+        ).fetchall()[0]
+        page = rb.response_reader(con, {column: value}, show=show, limit=1)
+        assert page.found == n
+    assert show == "errors" or n > 0
+
+
+def test_the_reader_names_a_column_that_there_is_not(con):
     with pytest.raises(UnknownColumn, match="dimensoin"):
         rb.response_reader(con, {"dimensoin": "citation"})
 
@@ -265,7 +269,8 @@ def test_what_no_box_can_show_is_kept_when_something_else_changes(con):
         made._controls["metric"].value = "loose_ias"
         assert made.state["by"] == "trial"
         assert made.state["where"] == start["where"]
-        assert made.frame.equals(exploring.look(con, {**start, "metric": "loose_ias"}).frame)
+        expected = exploring.look(con, {**start, "metric": "loose_ias"}).frame
+        assert_frame_equal(made.frame, expected)
     finally:
         made.close_all()
 
