@@ -168,8 +168,12 @@ def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         [drawn, drawn.rename({"dimension": "other", "other": "dimension"}).select(drawn.columns)]
     )
     names = {name: value_label("dimension", name) for name in both["dimension"].unique()}
-    both = both.sort("dimension", "other").with_columns(pl.col("other").replace(names))
-    figure = figures.heatmap(both, "other", "dimension", "lift", title=title, percent=False)
+    own = [{"dimension": name, "other": name} for name in names]  # rows and columns in one order
+    both = pl.concat([both, pl.DataFrame(own)], how="diagonal").sort("dimension", "other")
+    both = both.with_columns(pl.col("other").replace(names))
+    figure = figures.heatmap(
+        both, "other", "dimension", "lift", title=title, percent=False, digits=1
+    )
     said = "lift: how many times as often as independent failures would both fail; 1 is chance"
     return Look(frame, figure, f"frame = {call}", [said])
 

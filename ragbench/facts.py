@@ -111,6 +111,16 @@ def metric_label(metric: str) -> str:
     )
 
 
+def lowered(label: str) -> str:
+    """A label inside a sentence: words with more than one capital letter keep theirs.
+
+    >>> lowered("Error rate"), lowered("ICC(2,k)")
+    ('error rate', 'ICC(2,k)')
+    """
+    words = label.split(" ")
+    return " ".join(word if word[1:] != word[1:].lower() else word.lower() for word in words)
+
+
 def unit(metric: str) -> str:
     """What a metric is a share of, for axes.
 

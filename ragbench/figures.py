@@ -134,15 +134,23 @@ def _narrowness(pair: tuple[Row, Row]) -> float:
 
 
 def _gap_trace(loose: Row, strict: Row, place: int) -> go.Scatter:
+    """Two dots and, above and below them, where each can be told from the other, their bars."""
     hue = colour(strict["model"]) if strict["model"] else PALETTE[0]
+    width, none = _gap(loose, strict), {"value": None, "low": None, "high": None}
+    is_narrow = width is not None and abs(width) < 0.01  # then a dot within the ring
     return go.Scatter(
-        x=[strict["value"], loose["value"]],
-        y=[-place, -place],
+        x=[strict["value"], loose["value"], None, strict["value"], None, loose["value"]],
+        y=[-place, -place, None, -place - 0.13, None, -place + 0.13],
         name=style.label(strict["label"]),
         mode="lines+markers",
         line={"width": 7, "color": style.tint(hue, 0.28)},
-        marker={"size": 11, "color": ["white", hue], "line": {"width": 2, "color": hue}},
-        error_x=error_bars([strict, loose], hue),
+        marker={
+            "size": [11, 4 if is_narrow else 11, 0, 0, 0, 0],
+            "opacity": 1,  # of sizes that differ plotly would make bubbles to see through
+            "color": ["white", *[hue] * 5],
+            "line": {"width": [2, 2, 0, 0, 0, 0], "color": hue},
+        },
+        error_x=error_bars([none, none, none, strict, none, loose], hue),
         cliponaxis=False,
         hovertext=_hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
         hoverinfo="text",
@@ -171,7 +179,7 @@ def _bounds(rows: Sequence[Row]) -> go.Scatter:
         if _is_bounded(row):
             x += [row["lowest"], row["highest"], None]
             y += [-place, -place, None]
-    line = {"width": 11, "color": style.tint(style.QUIET, 0.22)}
+    line = {"width": 19, "color": style.tint(style.QUIET, 0.22)}  # higher than the dot upon it
     return go.Scatter(x=x, y=y, name="bounds", mode="lines", line=line, hoverinfo="skip", zorder=-1)
 
 

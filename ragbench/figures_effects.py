@@ -10,7 +10,7 @@ import polars as pl
 
 from ragbench import style
 from ragbench.errors import UnknownColumn
-from ragbench.facts import facts, marks, metric_label
+from ragbench.facts import facts, lowered, marks, metric_label
 from ragbench.layout import (
     LINE,
     Legend,
@@ -84,7 +84,7 @@ def forest(
         figure,
         [[row] for row in rows],
         title=title,
-        axis=f"{name.lower()}, percentage points" if percent else name.lower(),
+        axis=f"{lowered(name)}, percentage points" if percent else lowered(name),
         span=None,
         right=("points" if percent else "value", texts),
         notes=notes,

@@ -78,10 +78,20 @@ def panels(
                 _draw(figure, own, other, at, nth, metric_label(value), has_bars=has_bars)
     texts = {key: _number(row, adjusted) for key, row in cells.items()}
     notes = [text.replace(" responses", f" {unit}") for text in facts(frame, [value])]
+    if len(heads) > 1 and notes[0].startswith("n per row: "):
+        notes[:1] = _n_of_each(frame, column, value, heads)
     notes[-1:-1] = [*([note] if note else []), *([STARS] if p_value else [])]
     return _in_panels(
         figure, title, notes, heads, lines, texts, _legend(adjusted, beside), _ends(cells, second)
     )
+
+
+def _n_of_each(frame: pl.DataFrame, column: str, value: str, heads: Sequence[str]) -> list[str]:
+    """The n of two groups, a text per panel: panels are about instances of their own."""
+    parts = frame.partition_by(column, maintain_order=True)
+    texts = [facts(part, [value])[0].partition(": ")[2] or "not stated" for part in parts]
+    said = [f"{head}: {text}" for head, text in zip(heads, texts, strict=True)]
+    return ["n per row of " + said[0], *said[1:]]
 
 
 def _cells(

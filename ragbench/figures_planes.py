@@ -239,12 +239,14 @@ def heatmap(
     *,
     title: str | None = None,
     percent: bool | None = None,
+    digits: int = 2,
 ) -> go.Figure:
     """One cell per row of the frame, its number on it, darker for more, n in the hover.
 
     Columns and rows come in the order in which the frame names them. Colours run from the lowest
     to the highest value (the caption says which), evenly for the eye and for colour-blind readers.
-    A cell without a row or a value is white and crossed.
+    A cell without a row or a value is white and crossed. `digits` are the decimals of numbers below
+    ten that are no percent.
 
     >>> frame = pl.DataFrame({"model": ["a", "a", "b"], "domain": ["Legal", "Medical", "Legal"]})
     >>> figure = heatmap(frame.with_columns(share=pl.Series([0.1, 0.2, 0.3])), "domain", "model",
@@ -271,8 +273,8 @@ def heatmap(
     columns = list(dict.fromkeys(row["label"] for row in across))
     lines = list(dict.fromkeys(row["label"] for row in down))
     grid = [[cells.get((line, column)) for column in columns] for line in lines]
-    figure = go.Figure(_cells(grid, lines, columns, is_percent=is_percent))
-    ends = [_cell_text(end, is_percent=is_percent) for end in (min(known), max(known))]
+    figure = go.Figure(_cells(grid, lines, columns, is_percent=is_percent, digits=digits))
+    ends = [_cell_text(end, digits, is_percent=is_percent) for end in (min(known), max(known))]
     scale = " %" if is_percent else ""
     notes = [
         f"{unit(value)}, percent" if is_percent else metric_label(value),
@@ -290,6 +292,7 @@ def _cells(
     columns: Sequence[str],
     *,
     is_percent: bool,
+    digits: int,
 ) -> list[Any]:
     values = [[None if row is None else row["value"] for row in line] for line in grid]
     known = [value for line in values for value in line if value is not None]
@@ -326,7 +329,9 @@ def _cells(
     text = go.Scatter(
         x=[at for at, _, _ in spots],
         y=[down for _, down, _ in spots],
-        text=["×" if v is None else _cell_text(v, is_percent=is_percent) for _, _, v in spots],
+        text=[
+            "×" if v is None else _cell_text(v, digits, is_percent=is_percent) for _, _, v in spots
+        ],
         mode="text",
         textfont={"size": NOTE_SIZE, "color": inks},
         hoverinfo="skip",
@@ -355,10 +360,10 @@ def _linear(part: float) -> float:
     return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
 
 
-def _cell_text(value: float, *, is_percent: bool) -> str:
+def _cell_text(value: float, digits: int, *, is_percent: bool) -> str:
     if is_percent:
         return points_text(value, 0)
-    return number_text(value, 2 if abs(value) < 10 else 0)
+    return number_text(value, digits if abs(value) < 10 else 0)
 
 
 def _cell_hover(line: str, column: str, row: Row | None, *, is_percent: bool) -> str:

@@ -87,7 +87,7 @@ def _reference(name: str) -> Callable[..., pl.DataFrame]:
 _T2 = ["faithfulness", "coverage", "loose_ias", "strict_ias"]
 _T2 += [f"loose_{category}" for category in paper_tables.CATEGORIES]
 _T7 = ["loose_ias", "rejection", "conflict"]
-_T8 = ["setting", "metric", "natural", "synthetic", "synthetic_minus_natural"]
+_T8 = ["setting", "metric", "natural", "synthetic", "difference"]
 _T8 += ["t", "p_value", "d_z", "low_95", "high_95", "verdict", "verdict_standard_90"]
 
 ARTIFACTS: dict[str, Spec] = {

@@ -93,9 +93,17 @@ def gains(frame: pl.DataFrame, title: str) -> go.Figure:
     named = frame.with_columns(pl.Series("row", names), pl.Series("pair", pairs), model=pl.col("a"))
     choices = {"label": "row", "p_value": "p_value", "adjusted": "p_holm", "has_bars": True}
     lost = int(frame["lost"].sum())
-    note = f"{lost or 'none'} missing · grey: p adjusted by Holm"
+    test = ", ".join(_TESTS.get(way, way) for way in frame["method"].drop_nulls().unique())
+    note = f"{lost or 'none'} missing · grey: p adjusted by Holm · stars: p as it is"
+    note += f", {test}" if test else ""
     about = {"unit": "pairs", "note": note}
     return picture("panels", named, title, "difference", "pair", **choices, **about)
+
+
+_TESTS = {
+    "exact": "exact McNemar test, one-sided",
+    "z_cc": "McNemar test (corrected for continuity), one-sided",
+}
 
 
 def _own(b: str, a: str) -> str:

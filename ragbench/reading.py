@@ -303,7 +303,7 @@ def _answer(head: dict[str, Any]) -> str:
     text = _safe(head["response"] or head["error"])
     thought = head.get("reasoning")
     return (
-        (f"<small>{who}</small>" if who else "")
+        (f"<div><small>{who}</small></div>" if who else "")
         + (_folded("reasoning", _safe(thought)) if thought else "")
         + f"<div>{text}</div>"
     )

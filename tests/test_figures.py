@@ -81,8 +81,13 @@ def test_the_widest_gap_comes_on_top():
 
 def test_strict_is_open_and_loose_is_filled_in_the_colour_of_the_model():
     top = rows(figures.gap(scores()))[0]
-    assert tuple(top.x) == (0.2, 0.8)
-    assert tuple(top.marker.color) == ("white", figures.colour("uneven"))
+    assert tuple(top.x[:2]) == (0.2, 0.8)
+    assert tuple(top.marker.color[:2]) == ("white", figures.colour("uneven"))
+
+
+def test_the_open_dot_stays_visible_where_all_that_is_kept_is_kept_in_full():
+    drawn = rows(figures.gap(scores(["a", "b"], (0.5, 0.9), (0.5, 0.6))))
+    assert [trace.marker.size[0] > trace.marker.size[1] for trace in drawn] == [False, True]
 
 
 def test_the_gap_stands_beside_each_row_in_points():
@@ -99,8 +104,11 @@ def test_a_strict_rate_above_the_loose_one_is_a_negative_gap_and_comes_last():
 
 def test_intervals_reach_from_low_to_high():
     top = rows(figures.gap(scores()))[0]
-    assert top.error_x.arrayminus == pytest.approx([0.05, 0.05])
-    assert top.error_x.array == pytest.approx([0.1, 0.1])
+    strict, loose = 3, 5  # set apart from the dots, so that each can be told from the other
+    assert (top.x[strict], top.x[loose]) == (0.2, 0.8)
+    assert top.y[strict] < top.y[0] == top.y[1] < top.y[loose]
+    assert [top.error_x.arrayminus[at] for at in (strict, loose)] == pytest.approx([0.05, 0.05])
+    assert top.error_x.array == pytest.approx([0, 0, 0, 0.1, 0, 0.1])
 
 
 def test_a_row_without_interval_has_no_bar():
