@@ -485,3 +485,14 @@ def test_a_traceback_with_all_values_shows_no_key(server: Running) -> None:
     assert "no room" in done.stdout
     assert "ModelUnavailable" in done.stdout
     assert KEY not in done.stdout + done.stderr
+
+
+def test_a_key_is_hidden_whatever_its_variable_is_called(monkeypatch):
+    from ragbench import endpoints
+
+    monkeypatch.setenv("MY_LLM_AUTH", "a-value-nobody-may-see")
+    local = "http://127.0.0.1:9/v1"
+    endpoints.target(
+        "m", base_url=local, key_env="MY_LLM_AUTH", timeout=1, parameters={}, prices=None
+    )
+    assert endpoints.hide("it said a-value-nobody-may-see twice") == "it said *** twice"
