@@ -66,7 +66,8 @@ def annotator(
     """A widget in which `expert` labels responses of the study at `path` for `task`.
 
     `task` is a criterion of responses, `adherence`, or a dimension (see `labels.sample`, also for
-    the other arguments). Neither the model nor any verdict is shown. Keys: y or 1 yes, n or 0 no,
+    the other arguments). Neither the model nor any verdict is shown, nor the
+    context's mode and the roles of its documents. Keys: y or 1 yes, n or 0 no,
     s skip, u undo, b back, for criteria with a wider range a digit. Each label is safe at once;
     calling it again goes on where it stopped. *Finish* makes the labels verdicts of a human judge,
     and shows agreement with other people and what is to be settled.
@@ -229,8 +230,10 @@ def _asked(con: Any, item: labels.Item) -> tuple[str, str | None]:
 
 
 def _blind(con: Any, item: labels.Item) -> Reading:
-    """What is to be labelled, without the model and without any verdict."""
+    """What is to be labelled, without model and verdicts, and without what gives the label away."""
     name, text = _asked(con, item)
     row = {"dimension": name, "constraint": text, "verdict": "to label", "reason": "", "judge": ""}
     about = {**heading(con, item.response_id), "model": None, "setting": None}
-    return Reading(about, documents(con, item.response_id), pl.DataFrame([row]), "not shown")
+    about["context_mode"] = None  # a gap says that the right answer is to decline
+    shown = documents(con, item.response_id).with_columns(role=pl.lit(""))
+    return Reading(about, shown, pl.DataFrame([row]), "not shown")

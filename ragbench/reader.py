@@ -14,23 +14,38 @@ from ragbench.arguments import whole
 from ragbench.errors import UnknownName
 from ragbench.metrics import Where
 from ragbench.reading import Reading, reading
-from ragbench.slices import RESPONSE_COLUMNS, panel_name, scope
+from ragbench.slices import (
+    CONSTRAINT_COLUMNS,
+    RESPONSE_COLUMNS,
+    conditions,
+    mapping,
+    panel_name,
+    scope,
+)
 from ragbench.store import refresh
 from ragbench.style import clean
 
-SHOWN = {
-    "all": "true",
-    "failed": "EXISTS (FROM constraint_verdicts AS v WHERE v.response_id = s.response_id "
-    "AND v.panel = s.panel AND v.score < 1)",
-    "errors": "s.has_error",
-    "untriggered": "EXISTS (FROM constraint_verdicts AS v WHERE v.response_id = s.response_id "
-    "AND v.panel = s.panel AND NOT v.is_triggered)",
-    "disagree": "EXISTS (SELECT j.criterion FROM judgments AS j "
+_VERDICT = (
+    "EXISTS (FROM constraint_verdicts AS v "
+    "JOIN constraints AS c ON c.constraint_id = v.constraint_id "
+    "LEFT JOIN dimensions AS d ON d.dimension = c.dimension "
+    "WHERE v.response_id = s.response_id AND v.panel = s.panel AND {})"
+)
+_DISAGREE = (
+    "EXISTS (SELECT j.criterion FROM judgments AS j "
     "WHERE j.response_id = s.response_id AND j.repeat = 0 AND j.score IS NOT NULL "
-    "GROUP BY j.criterion, j.target_id HAVING min(j.score) < max(j.score))",
+    "GROUP BY j.criterion, j.target_id HAVING min(j.score) < max(j.score))"
+)
+SHOWN = {
+    "all": ("true", "true"),
+    "failed": ("v.score < 1", "true"),
+    "errors": ("v.error IS NOT NULL", "s.has_error"),
+    "untriggered": ("NOT v.is_triggered", "true"),
+    "disagree": ("true", _DISAGREE),
 }
 """Which responses to read: all; with a failed constraint; that lost a verdict to an error; with a
-constraint whose condition did not hold; on which judges disagree."""
+constraint whose condition did not hold; on which judges disagree. Of each what must hold of one of
+its verdicts on a constraint, and of the response."""
 
 
 class Reader:
@@ -89,8 +104,10 @@ def response_reader(
 ) -> Reader:
     """Responses to read, with documents, verdicts and reasons, on a page that needs no kernel.
 
-    `where` as in `scores`; `show` narrows to one of `SHOWN`; `beside` is a model whose response to
-    the same instance stands next to each. At most `limit`, those that fail most first.
+    `where` as in `scores` and `constraint_scores`: with dimension, category, rule or constraint_id
+    it is about responses with a verdict on such a constraint, and what `show` names about these
+    verdicts. `show` narrows to one of `SHOWN`; `beside` is a model whose response to the same
+    instance stands next to each. At most `limit`, those that fail most first.
 
     Raises:
         UnknownColumn, UnknownName: a column, panel or kind of response that there is not.
@@ -104,7 +121,15 @@ def response_reader(
         raise UnknownName("kind of response", show, SHOWN, place="the reader")
     refresh(con)
     cursor = con.cursor()
-    condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "response_reader")
+    given = mapping(where)
+    of_responses = {name: value for name, value in given.items() if name in RESPONSE_COLUMNS}
+    such = {name: value for name, value in given.items() if name not in RESPONSE_COLUMNS}
+    condition, values = scope(cursor, of_responses, panel, RESPONSE_COLUMNS, "response_reader")
+    narrower, more = conditions(such, CONSTRAINT_COLUMNS, "response_reader")
+    of_verdict, of_response = SHOWN[show]
+    has_verdict = "true"
+    if such or (of_response == "true" and of_verdict != "true"):
+        has_verdict = _VERDICT.format(f"{of_verdict} AND {narrower}")
     rows = cursor.sql(
         f"""
         SELECT s.response_id, s.domain, s.context_mode, s.satisfied, s.planned,
@@ -112,12 +137,12 @@ def response_reader(
             (SELECT min(b.response_id) FROM responses AS b WHERE b.instance_id = s.instance_id
                 AND b.model = ? AND b.response_id <> s.response_id) AS beside
         FROM adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model
-        WHERE {condition} AND {SHOWN[show]} AND NOT s.is_failed
+        WHERE {condition} AND {of_response} AND {has_verdict} AND NOT s.is_failed
             AND s.response_id IN (SELECT response_id FROM responses)
         ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT ?""",
-        params=[beside, *values, limit],
+        params=[beside, *values, *more, limit],
     ).fetchall()
-    name = panel_name(cursor, panel or (where or {}).get("panel"))
+    name = panel_name(cursor, panel or given.get("panel"))
     readings = [(_title(row), reading(con, row[0], name, beside=row[6])) for row in rows]
     return Reader(readings, rows[0][5] if rows else 0)
 

@@ -10,7 +10,9 @@ import pytest
 
 import ragbench
 from ragbench import labels
+from ragbench.annotating import _blind
 from ragbench.errors import RagbenchError, UnknownName
+from ragbench.reading import reading
 
 
 def test_a_sample_is_spread_evenly_and_its_weights_give_back_the_study(con):
@@ -42,6 +44,33 @@ def test_a_dimension_and_a_criterion_are_tasks_and_others_are_refused(con):
         labels.sample(con, "rejecton")
     with pytest.raises(RagbenchError, match="nothing to label"):
         labels.sample(con, "rejection", where={"model": "nobody"})
+
+
+def test_the_page_to_label_does_not_give_the_label_away(study, con):
+    shown = 0
+    for mode, role in con.sql(
+        "SELECT DISTINCT context_mode::VARCHAR, role::VARCHAR FROM contexts "
+        "JOIN instances USING (instance_id) WHERE role IS NOT NULL"
+    ).fetchall():
+        found = con.execute(
+            "SELECT response_id FROM responses JOIN contexts USING (instance_id) "
+            "JOIN instances USING (instance_id) WHERE context_mode = ? AND role = ? "
+            "AND text IS NOT NULL LIMIT 1",
+            [mode, role],
+        ).fetchall()
+        for (response_id,) in found:
+            item = labels.Item(response_id, "rejection", response_id, 1.0)
+            page, open_page = _blind(con, item), reading(con, response_id)
+            assert open_page.head["context_mode"] == mode
+            assert role in open_page.documents["role"].to_list()
+            assert page.head["context_mode"] is None
+            assert set(page.documents["role"]) == {""}
+            assert page.documents["text"].equals(open_page.documents["text"])
+            mark = f">{role}<"
+            assert mark in open_page._repr_html_()
+            assert mark not in page._repr_html_()
+            shown += 1
+    assert shown
 
 
 def test_each_label_is_safe_at_once_and_work_goes_on_where_it_stopped(study, con):
