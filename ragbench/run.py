@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,9 @@ def answer(
     """What was answered now, one row per model.
 
     Columns: model, setting, answered, errors, left (still pending, because the endpoint stayed
-    busy or the work was stopped), retries, input_tokens, cached_tokens, output_tokens, cost (US
-    dollars, null where no price is known), seconds, stopped (why it ended early, else null).
+    busy, the work was stopped or, with a warning, the query has no text), retries, input_tokens,
+    cached_tokens, output_tokens, cost (US dollars, null where no price is known), seconds, stopped
+    (why it ended early, else null).
 
     Each response is stored as soon as it is there, so a run may be stopped at any moment and called
     again: it asks for what is missing. What an endpoint cannot answer is a row with an error.
@@ -90,7 +92,8 @@ def answer(
         }
         todo = pending(con, "answer", **asked_for, retry_errors=retry_errors)
         todo = todo.filter(pl.col("trial") < trials, model=model, setting=setting)
-        tally = llm.Tally()
+        todo, silent = _with_a_query(con, todo)
+        tally = llm.Tally(left=silent)
         if rows := todo.head(todo.height if limit is None else limit).to_dicts():
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
@@ -99,9 +102,24 @@ def answer(
                 keep = _keeper(writer, rows, model, called)
                 jobs = _jobs(con, texts, rows)
                 tally = llm.work(called, jobs, keep, parameters=given, progress=progress, **calls)
-                tally.left = len(rows) - tally.done
+                tally.left = len(rows) - tally.done + silent
         reports.append((model, setting, tally))
     return _report(reports)
+
+
+def _with_a_query(con: duckdb.DuckDBPyConnection, todo: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """What can be asked, and how many cannot as their query has no text: said in a warning."""
+    askable = con.cursor().sql(
+        "SELECT instance_id FROM instances JOIN queries USING (query_id) WHERE trim(text) <> ''"
+    )
+    found = todo.join(askable.pl(), on="instance_id", how="semi", maintain_order="left")
+    if silent := todo.height - found.height:
+        warnings.warn(
+            f"{silent} of {todo.height} wanted responses are not asked for: their query has no "
+            "text. Import the queries with their text, and run again.",
+            stacklevel=3,
+        )
+    return found, silent
 
 
 def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:

@@ -187,6 +187,21 @@ def test_where_limit_trials_and_two_names_for_one_model(path: Path, server: Runn
     assert texts["thoughtful"] == ("答案", "用了！感叹号")
 
 
+def test_a_query_without_text_is_not_asked_and_a_warning_says_so(
+    tmp_path: Path, server: Running
+) -> None:
+    rows = benchmark(4)
+    rows["queries"][0]["text"], rows["queries"][2]["text"] = None, " "
+    rb.append(tmp_path / "s.duckdb", rows)
+    with pytest.warns(UserWarning, match="2 of 4 wanted responses are not asked for") as told:
+        report = ask(tmp_path / "s.duckdb", server, "silent")
+    assert len(told) == 1
+    assert (report["answered"], report["errors"], report["left"]) == (2, 0, 2)
+    asked = {row["instance_id"] for row in stored(tmp_path / "s.duckdb")}
+    assert asked == {"q1-gap", "q3-gap"}
+    assert len(calls(server, "silent")) == 2
+
+
 def test_errors_are_rows_and_only_they_are_asked_again(path: Path, server: Running) -> None:
     # the same model, known to the server under a name with which it fails
     report = answer(path, {"ok": "long"}, base_url=server.base_url, retry=QUICK, limit=3)
