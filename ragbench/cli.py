@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -437,7 +438,9 @@ def main() -> None:
     except SystemExit as stop:
         code = stop.code
     except RagbenchError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        # What is an argument in Python is an option here.
+        said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", str(error))
+        print(f"{type(error).__name__}: {said}", file=sys.stderr)
         code = 1
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED

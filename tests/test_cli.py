@@ -210,3 +210,11 @@ def test_no_key_of_the_environment_is_in_an_error_message(unjudged: Path) -> Non
         check=False,
     )
     assert "sk-secret" not in done.stdout + done.stderr
+
+
+def test_what_an_import_lacks_is_said_as_an_option(tmp_path):
+    (tmp_path / "odd.csv").write_text("mine,theirs\n1,2\n", encoding="utf-8")
+    done = run("import", tmp_path / "s.duckdb", tmp_path / "odd.csv")
+    assert done.returncode == 1
+    assert "--map 'score=my column'" in done.stderr
+    assert "map={" not in done.stderr
