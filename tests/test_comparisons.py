@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -54,12 +55,15 @@ def wanted_row(study, metric, sides, panels, unit):
 
 
 def by_unit(values, unit):
-    """Values keyed by the parts of (instance, model, setting) that make a pair, the rest averaged."""
+    """Values by the parts of (instance, model, setting) that make a pair, the rest averaged."""
     positions = [("instance_id", "model", "setting").index(name) for name in unit]
     gathered = {}
     for key, value in values.items():
         gathered.setdefault(tuple(key[i] for i in positions), []).append(value)
-    return {key: (many[0][0], *map(mean, list(zip(*many))[1:])) for key, many in gathered.items()}
+    return {
+        key: (many[0][0], *map(mean, list(zip(*many, strict=True))[1:]))
+        for key, many in gathered.items()
+    }
 
 
 def mean(values):
@@ -125,7 +129,7 @@ def test_kinds_of_models_are_compared_by_the_mean_of_their_models(seed):
     panel = next(iter(recompute.panels(study)))
     for name in ("label", "family", "is_open"):
         kinds = list(dict.fromkeys(row.get(name) for row in study["models"]))
-        for a, b in zip(kinds, kinds[1:], strict=False):
+        for a, b in itertools.pairwise(kinds):
             sides = ({name: a}, {name: b})
             if not all(asked(study, side, panel) for side in sides):
                 continue
