@@ -29,13 +29,14 @@ def paired(
     Pairs are made by instance (and by whichever of model and setting neither side names); trials
     are averaged first. Where the sides differ in what models are (paradigm, family, is_open, …)
     each side is the mean over its models that have a value on the instance; the interval is about
-    queries, with these models fixed. Columns: metric, a, b; n pairs, n_queries; planned pairs, and
-    how many of them are lost because a, b or both have no value (lost_a, lost_b, lost_both);
-    unpaired_a and unpaired_b, instances that the metric applies to on one side only; mean_a,
-    mean_b, difference
-    (a - b), low, high (95 % t interval clustered by query, CR1), interval, p_value (two-sided, of
-    the same t; 1 when no pair differs); lowest, highest (difference that the lost pairs allow);
-    for yes/no metrics both, only_a, only_b, neither (else null); panel, origin.
+    queries, with these models fixed.
+
+    Columns: metric, a, b; n pairs, n_queries; planned pairs, and how many of them are lost because
+    a, b or both have no value (lost_a, lost_b, lost_both); unpaired_a and unpaired_b, instances
+    that the metric applies to on one side only; mean_a, mean_b, difference (a - b), low, high (95 %
+    t interval clustered by query, CR1), interval, p_value (two-sided, of the same t; 1 when no pair
+    differs); lowest, highest (difference that the lost pairs allow); for yes/no metrics both,
+    only_a, only_b, neither (else null); panel, origin.
 
     Args:
         metric: a column of `scores` that a single response has (`loose_pooled` is none).
