@@ -244,7 +244,7 @@ def test_two_models_do_not_share_a_name_in_the_study(path: Path, server: Running
         {"parameters": {"stream": True}},
         {"parameters": "temperature=0"},
         {"parameters": {"temperature": float("nan")}},
-        {"parameters": {"seed": object()}},
+        {"parameters": {"seed": {1}}},
         {"parameters": {"api_key": KEY}},
         {"parameters": {"extra_body": {"api_key": KEY}}},
         {"parameters": {"extra": [{"Authorization": KEY}]}},
