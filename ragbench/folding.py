@@ -306,7 +306,7 @@ def _give_way(con: duckdb.DuckDBPyConnection, relation: str) -> int:
     for follower in [name for name, parent in FOLLOWS.items() if parent == relation]:
         con.execute(f"DELETE FROM store.main.{follower} AS t USING _replaced AS i WHERE {same}")
     if relation == "responses":  # verdicts on the failure say nothing about the text
-        for judged in ("judgments", "evidence", "claims"):
+        for judged in ("judgments", "evidence"):
             con.execute(
                 f"DELETE FROM store.main.{judged} AS t USING _replaced AS i "
                 "WHERE t.response_id = i.response_id"
