@@ -286,7 +286,8 @@ def _settle_score(row: dict[str, Any]) -> None:
     score = row.get("score")
     if score is not None and not math.isfinite(score):
         row["score"] = None
-        row["error"] = row.get("error") or f"score is not a number: {score}"
+        named = "NaN" if math.isnan(score) else score  # as polars writes it
+        row["error"] = row.get("error") or f"score is not a number: {named}"
     if (row.get("score") is None) == (row.get("error") is None):
         raise _undecided(row)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench import relations
@@ -296,6 +296,7 @@ _scores = st.none() | st.floats() | st.integers(0, 1) | st.booleans()
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.fixed_dictionaries({"target_id": _texts, "score": _scores}), max_size=5))
+@example([{"target_id": "", "score": math.nan}])
 def test_rows_and_frames_of_verdicts_agree(rows):
     rows = [
         {**VERDICT, **row, "error": "none given" if row["score"] is None else None} for row in rows
