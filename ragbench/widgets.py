@@ -103,9 +103,9 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._responses.observe(self._read, "value")
         self._save.on_click(self._store)
         names = ("view", "metric", "by", "across", "panel")
-        chosen = w.HBox([self._controls[name] for name in names], layout=_FLOW)
-        sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_FLOW)
-        filters = w.HBox(list(self._filters.values()), layout=_FLOW)
+        chosen = w.HBox([self._controls[name] for name in names], layout=_flow())
+        sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_flow())
+        filters = w.HBox(list(self._filters.values()), layout=_flow())
         folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
         super().__init__(
             [
@@ -114,7 +114,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 self._notes,
                 self._figure,
                 self._code,
-                w.HBox([self._stem, self._save, self._saved], layout=_FLOW),
+                w.HBox([self._stem, self._save, self._saved], layout=_flow()),
                 self._heading,
                 self._responses,
                 self._page,
@@ -327,7 +327,9 @@ class Explorer(w.VBox):  # type: ignore[misc]
         return filters
 
 
-_FLOW = w.Layout(flex_flow="row wrap")
+def _flow() -> w.Layout:
+    """A layout of its own for each box: `close_all` closes it with the box."""
+    return w.Layout(flex_flow="row wrap")
 
 
 def _dropdown(name: str, options: list[tuple[str, Any]]) -> w.Dropdown:
