@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
@@ -60,3 +61,21 @@ def _attacked(column: str, *attacks: str) -> pl.Expr:
     turn = pl.int_range(pl.len()) % len(attacks)
     texts = turn.replace_strict(dict(enumerate(attacks)), return_dtype=pl.String)
     return (texts + pl.col(column)).alias(column)
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data

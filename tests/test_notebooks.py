@@ -9,7 +9,6 @@ import io
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +17,7 @@ import nbformat
 import numpy as np
 import polars as pl
 import pytest
-from hostile_study import ATTACKS, hostile_study
+from hostile_study import ATTACKS, Page, hostile_study
 from PIL import Image
 
 import ragbench as rb
@@ -313,24 +312,6 @@ def test_a_kernel_that_dies_gives_a_non_zero_exit_that_names_the_cell(
     assert "died" in said.lower()
 
 
-class _Markup(HTMLParser):
-    """The tags and attributes of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 HARMLESS = {
     "div",
     "style",
@@ -355,7 +336,7 @@ def test_hostile_names_and_texts_stay_text_in_every_output(tmp_path: Path) -> No
         assert output.output_type != "error"
         data = output.get("data", {})
         assert not {"text/markdown", "text/latex", "application/javascript"} & set(data)
-        page = _Markup(data.get("text/html", ""))
+        page = Page(data.get("text/html", ""))
         seen += page.text
         assert page.tags <= HARMLESS
         assert not [name for name in page.attributes if name.startswith("on")]

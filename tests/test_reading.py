@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from pathlib import Path
 
 import duckdb
 import pytest
-from hostile_study import ATTACKS, hostile_study
+from hostile_study import ATTACKS, Page, hostile_study
 
 import ragbench as rb
 from ragbench import paper, reading
@@ -20,24 +19,6 @@ CASE = "energy-04-gap/local/smollm2-135m-instruct/given_context/0"
 @pytest.fixture(scope="module")
 def con() -> duckdb.DuckDBPyConnection:
     return rb.connect(paper.shipped())
-
-
-class Page(HTMLParser):
-    """The tags, attributes and text of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_failing_responses_are_those_that_are_not_strict(con: duckdb.DuckDBPyConnection) -> None:
