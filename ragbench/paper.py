@@ -255,7 +255,7 @@ def rebuild_all(
 def _last(report: Path) -> list[dict[str, Any]]:
     """The rows of the last report; none when there is no readable one."""
     try:
-        return output.read_csv(report).select(_REPORT).cast(_REPORT).to_dicts()  # type: ignore[arg-type]
+        return output.read_csv(report).select(list(_REPORT)).cast(_REPORT).to_dicts()  # type: ignore[arg-type]
     except (OSError, pl.exceptions.PolarsError):
         return []
 

@@ -18,7 +18,6 @@ from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
-import plotly.io as pio
 from plotly.io.base_renderers import PlotlyRenderer
 
 IMAGES = ("svg", "pdf", "png")
@@ -125,18 +124,15 @@ def images(
         raise NoImages(f"the browser failed ({type(problem).__name__}: {problem})") from problem
 
 
-class _Renderer(PlotlyRenderer):  # type: ignore[misc]
+def bundle(figure: go.Figure) -> dict[str, Any]:
     """The interactive figure, and beside it the picture of it for readers without plotly."""
-
-    def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, Any]:
-        picture = go.Figure(fig_dict, skip_invalid=True)
-        bundle: dict[str, Any] = super().to_mimebundle(fig_dict)
-        try:
-            png = images(picture, ["png"], scale=1)["png"]
-            bundle["image/png"] = base64.b64encode(png).decode("ascii")
-        except NoImages as problem:
-            _say_once(f"Figures are stored without a still picture: {problem}.")
-        return bundle
+    held: dict[str, Any] = PlotlyRenderer(config=CONFIG).to_mimebundle(figure.to_dict())
+    try:
+        png = images(figure, ["png"], scale=1)["png"]
+        held["image/png"] = base64.b64encode(png).decode("ascii")
+    except NoImages as problem:
+        _say_once(f"Figures are stored without a still picture: {problem}.")
+    return held
 
 
 @cache
@@ -149,9 +145,35 @@ def use_in_notebooks() -> None:
 
     JupyterLab shows the PNG, of the same size, and makes it interactive under the pointer, also in
     a notebook opened again without a kernel; nbconvert and code forges show the PNG. Done when
-    `ragbench.figures` is imported, unless the reader chose a renderer (`PLOTLY_RENDERER`,
-    `plotly.io.renderers.default`).
+    `ragbench.figures` is imported in a Jupyter kernel, unless the reader chose a renderer
+    (`PLOTLY_RENDERER`, `plotly.io.renderers.default`) or plotly knows a better one for the place.
     """
-    pio.renderers["ragbench"] = _Renderer(config=CONFIG)
-    if pio.renderers.default == "plotly_mimetype" and "PLOTLY_RENDERER" not in os.environ:
-        pio.renderers.default = "ragbench"
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if type(shell).__module__.startswith("ipykernel.") and not _PLACES & set(os.environ):
+        shell.display_formatter.ipython_display_formatter.for_type(go.Figure, _display)
+
+
+# The places, other than Jupyter, for which plotly itself knows what to show.
+_PLACES = {
+    "PLOTLY_RENDERER",
+    "AZURE_NOTEBOOKS_HOST",
+    "COCALC_PROJECT_ID",
+    "COLAB_NOTEBOOK_ID",
+    "DATABRICKS_RUNTIME_VERSION",
+    "KAGGLE_KERNEL_RUN_TYPE",
+    "NTERACT_EXE",
+    "VSCODE_PID",
+}
+
+
+def _display(figure: go.Figure) -> None:
+    # Not `plotly.io.renderers`: to read it imports nbformat and with it, through jsonschema, the
+    # compilation of dozens of grammars, three seconds of every kernel. Loaded, it may hold a
+    # choice of the reader.
+    loaded = sys.modules.get("plotly.io._renderers")
+    if loaded is not None and loaded.renderers.default != "plotly_mimetype":
+        loaded.show(figure)
+    else:
+        from IPython.display import publish_display_data
+
+        publish_display_data(bundle(figure))

@@ -4,7 +4,6 @@ import io
 import re
 
 import numpy as np
-import plotly.io as pio
 import polars as pl
 import pytest
 from PIL import Image
@@ -274,7 +273,7 @@ def test_an_empty_picture_still_shows_its_reason():
 
 
 def test_notebooks_get_the_interactive_figure_and_a_still_picture():
-    bundle = pio.renderers["ragbench"].to_mimebundle(figures.gap(scores()).to_dict())
+    bundle = render.bundle(figures.gap(scores()))
     held = bundle["application/vnd.plotly.v1+json"]
     assert len(held["data"]) == 4
     assert held["config"]["typesetMath"] is False

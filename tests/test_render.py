@@ -63,26 +63,65 @@ def test_without_a_browser_the_message_names_the_remedy(figure, no_browser):
 
 def test_a_notebook_without_a_browser_says_so_once_and_keeps_the_figure(figure, no_browser, capsys):
     for _ in range(2):
-        bundle = render._Renderer(config=render.CONFIG).to_mimebundle(figure.to_dict())
+        bundle = render.bundle(figure)
         assert "application/vnd.plotly.v1+json" in bundle
         assert "image/png" not in bundle
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_default_of_notebooks_is_replaced_and_a_choice_of_the_reader_is_not(monkeypatch):
+@pytest.fixture
+def kernel(monkeypatch):
+    """What a cell's last line publishes, in a shell of the kind that kernels run."""
+    pytest.importorskip("ipykernel")
+    import IPython
+    from ipykernel.inprocess.ipkernel import InProcessInteractiveShell
+
+    for name in render._PLACES:
+        monkeypatch.delenv(name, raising=False)
+    shell = InProcessInteractiveShell()
+    published = []
+    monkeypatch.setattr(shell.display_pub, "publish", lambda data, **_: published.append(data))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.core.interactiveshell.InteractiveShell._instance", shell)
+    yield shell.display_formatter.format, published
+    InProcessInteractiveShell.clear_instance()
+
+
+def test_a_kernel_shows_the_interactive_figure_and_its_picture(figure, kernel):
+    shown, published = kernel
+    render.use_in_notebooks()
+    shown(figure)
+    assert set(published[0]) == {"application/vnd.plotly.v1+json", "image/png"}
+
+
+def test_a_renderer_of_the_readers_choice_is_kept(figure, kernel, monkeypatch):
     import plotly.io as pio
 
-    monkeypatch.delenv("PLOTLY_RENDERER", raising=False)
+    shown, published = kernel
+    render.use_in_notebooks()
     before = pio.renderers.default
     try:
-        pio.renderers.default = "svg"
-        render.use_in_notebooks()
-        assert pio.renderers.default == "svg"
-        pio.renderers.default = "plotly_mimetype"
-        render.use_in_notebooks()
-        assert pio.renderers.default == "ragbench"
+        pio.renderers.default = "json"
+        shown(figure)
     finally:
         pio.renderers.default = before
+    assert [list(data) for data in published] == [["application/json"]]
+
+
+@pytest.mark.parametrize("place", sorted(render._PLACES))
+def test_where_plotly_knows_the_place_it_is_left_to_plotly(figure, kernel, monkeypatch, place):
+    shown, published = kernel
+    monkeypatch.setenv(place, "1")
+    render.use_in_notebooks()
+    monkeypatch.setattr(type(figure), "_ipython_display_", lambda self: published.append("plotly"))
+    shown(figure)
+    assert published == ["plotly"]
+
+
+def test_drawing_does_not_load_what_only_plotlys_renderers_need():
+    code = "import sys, ragbench.figures; print(*{'nbformat', 'jsonschema'} & set(sys.modules), 1)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["1"]
 
 
 def test_no_browser_outlives_the_process():
