@@ -72,7 +72,7 @@ def _pending_answers(
     where: Where,
     retry_errors: bool,
 ) -> pl.DataFrame:
-    condition, values = conditions(where, _COLUMNS, "pending")
+    condition, values = conditions(cursor, where, _COLUMNS, "pending")
     kept = "WHERE error IS NULL" if retry_errors else ""
     return cursor.sql(
         f"""
@@ -122,7 +122,7 @@ def _pending_verdicts(
     for name in criteria:
         if name not in targets:
             raise UnknownName("criterion", name, targets, place="the study")
-    condition, values = conditions(where, _COLUMNS, "pending")
+    condition, values = conditions(cursor, where, _COLUMNS, "pending")
     parts = "\nUNION ALL\n".join(_targets(name, targets[name], is_rule) for name in criteria)
     kept = "WHERE error IS NULL" if retry_errors else ""
     return cursor.sql(
@@ -233,7 +233,7 @@ def ledger(
     refresh(con)
     cursor = con.cursor()
     names = grouping(by, _COLUMNS, "ledger")
-    condition, values = conditions(where, _COLUMNS, "ledger")
+    condition, values = conditions(cursor, where, _COLUMNS, "ledger")
     source = f"{_FROM_PLANNED} WHERE {condition}"
     is_judged, has_error = "false", "s.is_failed"
     if cursor.execute("SELECT 1 FROM judges LIMIT 1").fetchall():

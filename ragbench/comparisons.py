@@ -126,8 +126,10 @@ def _side_scope(
     panel = named.pop("panel", None) or named.pop("judge", None) or panel
     name = panel_name(cursor, panel or everywhere.get("panel"))
     # Both must hold: a side narrows `where` and does not replace what it says.
-    condition, values = conditions({**everywhere, "panel": name}, RESPONSE_COLUMNS, "paired")
-    narrower, more = conditions(named, RESPONSE_COLUMNS, "paired")
+    condition, values = conditions(
+        cursor, {**everywhere, "panel": name}, RESPONSE_COLUMNS, "paired"
+    )
+    narrower, more = conditions(cursor, named, RESPONSE_COLUMNS, "paired")
     return f"{condition} AND {narrower}", [*values, *more], name
 
 

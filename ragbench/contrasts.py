@@ -56,7 +56,7 @@ def protocol_effect(
     cursor = con.cursor()
     name = panel_name(cursor, panel)
     condition, values = conditions(
-        {**(where or {}), "panel": name}, RESPONSE_COLUMNS, "protocol_effect"
+        cursor, {**(where or {}), "panel": name}, RESPONSE_COLUMNS, "protocol_effect"
     )
     wanted = (
         "d.category = 'protocol'" if reading == "any" else f"c.dimension = '{PROTOCOLS[metric]}'"
@@ -217,6 +217,7 @@ def _values(
 ) -> pl.DataFrame:
     """Value per conflict instance and model, trials averaged, with is_augmented and origin."""
     condition, values = conditions(
+        cursor,
         {**(where or {}), "panel": panel, "context_mode": "conflict"},
         RESPONSE_COLUMNS,
         "natural_vs_synthetic",
@@ -289,7 +290,7 @@ def agreement(
     """
     refresh(con)
     cursor = con.cursor()
-    condition, values = conditions(where, _BY_RESPONSE, "agreement")
+    condition, values = conditions(cursor, where, _BY_RESPONSE, "agreement")
     chosen = " AND j.judge IN (SELECT unnest(?))" if judges else ""
     rows = cursor.sql(
         "SELECT j.judge, g.kind::VARCHAR AS kind, j.response_id, j.target_id, j.score, "

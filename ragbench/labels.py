@@ -61,7 +61,7 @@ def sample(
     cursor = con.cursor()
     allowed = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
     names = grouping(strata, allowed, "a sample")
-    condition, values = conditions(where, allowed, "a sample")
+    condition, values = conditions(cursor, where, allowed, "a sample")
     target, source, more = _source(cursor, task)
     listed = "".join(f", {allowed[name]} AS stratum_{name}" for name in names)
     rows = cursor.sql(

@@ -125,7 +125,7 @@ def response_reader(
     of_responses = {name: value for name, value in given.items() if name in RESPONSE_COLUMNS}
     such = {name: value for name, value in given.items() if name not in RESPONSE_COLUMNS}
     condition, values = scope(cursor, of_responses, panel, RESPONSE_COLUMNS, "response_reader")
-    narrower, more = conditions(such, CONSTRAINT_COLUMNS, "response_reader")
+    narrower, more = conditions(cursor, such, CONSTRAINT_COLUMNS, "response_reader")
     of_verdict, of_response = SHOWN[show]
     has_verdict = "true"
     if such or (of_response == "true" and of_verdict != "true"):

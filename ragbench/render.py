@@ -148,7 +148,7 @@ def use_in_notebooks() -> None:
     `ragbench.figures` is imported in a Jupyter kernel, unless the reader chose a renderer
     (`PLOTLY_RENDERER`, `plotly.io.renderers.default`) or plotly knows a better one for the place.
     """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if type(shell).__module__.startswith("ipykernel.") and not _PLACES & set(os.environ):
         shell.display_formatter.ipython_display_formatter.for_type(go.Figure, _display)
 
@@ -176,4 +176,4 @@ def _display(figure: go.Figure) -> None:
     else:
         from IPython.display import publish_display_data
 
-        publish_display_data(bundle(figure))
+        publish_display_data(bundle(figure))  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from ragbench import taxonomy
 from ragbench.errors import AmbiguousPanel, RagbenchError, UnknownColumn, UnknownName
 from ragbench.store import remembered
 
@@ -58,7 +59,10 @@ COLUMN_TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
 
 
 def conditions(
-    where: Mapping[str, Any] | None, allowed: Mapping[str, str], place: str
+    con: duckdb.DuckDBPyConnection,
+    where: Mapping[str, Any] | None,
+    allowed: Mapping[str, str],
+    place: str,
 ) -> tuple[str, list[Any]]:
     """SQL that is true for the rows `where` names, and the values to bind.
 
@@ -67,10 +71,13 @@ def conditions(
 
     Raises:
         UnknownColumn: a column that is not among `allowed`.
+        UnknownName: a value that its column has nowhere in the study.
         RagbenchError: `where` is no mapping, or a value cannot be in its column.
 
-    >>> conditions({"domain": ["Legal", "Medical"], "variant": None}, RESPONSE_COLUMNS, "scores")
-    ('(s.domain IN (?, ?)) AND (s.variant IS NULL)', ['Legal', 'Medical'])
+    Example:
+        >>> conditions(con, {"domain": ["Legal", "Medical"], "variant": None},
+        ...            RESPONSE_COLUMNS, "scores")  # doctest: +SKIP
+        ('(s.domain IN (?, ?)) AND (s.variant IS NULL)', ['Legal', 'Medical'])
     """
     parts: list[str] = []
     values: list[Any] = []
@@ -80,6 +87,7 @@ def conditions(
         is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
         options = list(value) if is_many else [value]
         known = [_fitting(name, option) for option in options if option is not None]
+        _refuse_unknown(con, name, known)
         tests = []
         if known:
             tests.append(f"{allowed[name]} IN ({', '.join('?' * len(known))})")
@@ -98,6 +106,45 @@ def mapping(where: Any) -> Mapping[str, Any]:
             f"and not {str(where)[:80]!r}."
         )
     return where or {}
+
+
+_VALUES = {
+    "model": "SELECT model FROM models UNION SELECT model FROM wanted",
+    "setting": "SELECT setting FROM wanted",
+    "benchmark": "SELECT benchmark FROM queries",
+    "domain": "SELECT domain FROM queries",
+    "language": "SELECT language FROM queries",
+    "query_id": "SELECT query_id FROM queries",
+    "instance_id": "SELECT instance_id FROM instances",
+    "variant": "SELECT variant FROM instances",
+    "label": "SELECT label FROM models",
+    "family": "SELECT family FROM models",
+    "paradigm": "SELECT paradigm FROM models",
+    "dimension": "SELECT dimension FROM dimensions",
+    "constraint_id": "SELECT constraint_id FROM constraints",
+    "rule": "SELECT rule FROM constraints",
+}
+"""The values that columns of text can have in a study; of the others any value is looked for."""
+
+_CLOSED = {"context_mode": taxonomy.CONTEXT_MODES, "category": taxonomy.CATEGORIES}
+"""Columns with values of which a study need not have all."""
+
+
+def _refuse_unknown(con: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[Any]) -> None:
+    """Raise for a value that the study does not have: an empty slice would hide the misspelling."""
+    if not wanted or name not in {*_VALUES, *_CLOSED}:
+        return
+
+    def values() -> dict[str, set[str]]:
+        return {column: {entry.key for entry in entries} for column, entries in _CLOSED.items()}
+
+    known = remembered(con, values)
+    if name not in known:
+        found = con.execute(f"SELECT DISTINCT * FROM ({_VALUES[name]})").fetchall()
+        known[name] = {value for (value,) in found if value is not None}
+    for value in wanted:
+        if value not in known[name]:
+            raise UnknownName(name, value, sorted(known[name]), place="the study")
 
 
 _TYPED: dict[str, tuple[type, str]] = {
@@ -159,7 +206,7 @@ def scope(
             f"where names several panels ({', '.join(map(str, many))}), and one number must not "
             "mix them. Name one, or add 'panel' to by."
         )
-    return conditions(where, allowed, place)
+    return conditions(con, where, allowed, place)
 
 
 def grouping(by: str | Sequence[str] | None, allowed: Mapping[str, str], place: str) -> list[str]:

@@ -8,12 +8,27 @@ import duckdb
 import numpy as np
 import pytest
 
-from ragbench.errors import RagbenchError, UnknownColumn
+import ragbench as rb
+from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, conditions, grouping
 
 
-def bound(**where):
-    return conditions(where, RESPONSE_COLUMNS, "scores")
+@pytest.fixture(scope="module")
+def con(tmp_path_factory):
+    """A study with the values that the tests ask for."""
+    path = tmp_path_factory.mktemp("slices") / "study.duckdb"
+    domains = ("Legal", "a", "b", "7", "2026-11-30", "x') OR ('1'='1")
+    queries = [
+        {"query_id": f"q{i}", "domain": domain, "language": "zh", "text": "问题"}
+        for i, domain in enumerate(domains)
+    ]
+    rb.append(path, {"queries": queries, "models": [{"model": "b", "paradigm": "reasoning"}]})
+    return rb.connect(path)
+
+
+@pytest.fixture
+def bound(con):
+    return lambda **where: conditions(con, where, RESPONSE_COLUMNS, "scores")
 
 
 @pytest.mark.parametrize(
@@ -30,14 +45,14 @@ def bound(**where):
         ((name for name in "ab"), "(s.domain IN (?, ?))", ["a", "b"]),
     ],
 )
-def test_values_are_bound_and_never_part_of_the_sql(value, sql, values):
+def test_values_are_bound_and_never_part_of_the_sql(bound, value, sql, values):
     assert bound(domain=value) == (sql, values)
 
 
-def test_several_columns_must_all_fit_and_none_means_everything():
+def test_several_columns_must_all_fit_and_none_means_everything(bound, con):
     assert bound(domain="a", model="b") == ("(s.domain IN (?)) AND (s.model IN (?))", ["a", "b"])
-    assert conditions(None, RESPONSE_COLUMNS, "scores") == ("true", [])
-    assert conditions({}, RESPONSE_COLUMNS, "scores") == ("true", [])
+    assert conditions(con, None, RESPONSE_COLUMNS, "scores") == ("true", [])
+    assert conditions(con, {}, RESPONSE_COLUMNS, "scores") == ("true", [])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +69,7 @@ def test_several_columns_must_all_fit_and_none_means_everything():
         ("params_b", 8, 8.0),
     ],
 )
-def test_values_take_the_type_of_their_column(name, value, read):
+def test_values_take_the_type_of_their_column(bound, name, value, read):
     (found,) = bound(**{name: value})[1]
     assert (found, type(found)) == (read, type(read))
 
@@ -72,15 +87,49 @@ def test_values_take_the_type_of_their_column(name, value, read):
         ("is_augmented", "yes"),
     ],
 )
-def test_values_of_another_type_are_refused_by_name(name, value):
+def test_values_of_another_type_are_refused_by_name(bound, name, value):
     with pytest.raises(RagbenchError, match=f"where: {name} is"):
         bound(**{name: value})
 
 
 @pytest.mark.parametrize("where", ["domain = 'a'", ["domain"], 3])
-def test_where_is_a_mapping(where):
+def test_where_is_a_mapping(con, where):
     with pytest.raises(RagbenchError, match="where is a mapping"):
-        conditions(where, RESPONSE_COLUMNS, "scores")
+        conditions(con, where, RESPONSE_COLUMNS, "scores")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("domain", "Lega", r"the study has no domain 'Lega'; did you mean 'Legal'\?"),
+        ("domain", ["Legal", "法律"], "no domain '法律'"),
+        ("model", "nosuch", "no model 'nosuch'"),
+        ("paradigm", "Reasoning", "did you mean 'reasoning'"),
+        ("context_mode", "conflicts", "did you mean 'conflict'"),
+        ("setting", "x", "It has: none"),
+        ("query_id", "q9", "no query_id 'q9'"),
+    ],
+)
+def test_a_value_that_the_study_does_not_have_is_refused_and_not_an_empty_slice(
+    bound, name, value, said
+):
+    with pytest.raises(UnknownName, match=said):
+        bound(**{name: value})
+
+
+def test_a_value_of_a_closed_list_is_a_filter_even_where_the_study_has_none(bound):
+    assert bound(context_mode="noise")[1] == ["noise"]
+
+
+def test_a_value_that_came_in_later_is_known(tmp_path):
+    path = tmp_path / "study.duckdb"
+    rb.append(path, "queries", [{"query_id": "q", "domain": "a", "text": "?"}])
+    con = rb.connect(path)
+    with pytest.raises(UnknownName):
+        conditions(con, {"domain": "b"}, RESPONSE_COLUMNS, "scores")
+    rb.append(path, "queries", [{"query_id": "r", "domain": "b", "text": "?"}])
+    rb.store.refresh(con)
+    assert conditions(con, {"domain": "b"}, RESPONSE_COLUMNS, "scores")[1] == ["b"]
 
 
 def test_grouping_takes_a_name_or_several_once_each():
@@ -95,7 +144,7 @@ def test_grouping_takes_a_name_or_several_once_each():
     assert grouping("category", CONSTRAINT_COLUMNS, "x") == ["category"]
 
 
-def test_the_sql_is_sql_that_duckdb_takes():
+def test_the_sql_is_sql_that_duckdb_takes(bound):
     condition, values = bound(domain=["a", None], trial="0", is_open="true")
     rows = duckdb.sql(
         "SELECT count(*) FROM (SELECT 'a' AS domain, 0 AS trial) AS s, "

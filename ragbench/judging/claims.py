@@ -87,7 +87,8 @@ def unclaimed(
     judge, or claims that all judges share, and for coverage instances with a gap.
     """
     columns = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
-    condition, values = conditions(where, columns, "judge")
+    cursor = con.cursor()
+    condition, values = conditions(cursor, where, columns, "judge")
     source = (
         "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model "
         f"WHERE s.is_answered AND {condition}"
@@ -103,8 +104,7 @@ def unclaimed(
         )
         key, kind = "instance_id", "kind <> 'response'"
     return (
-        con.cursor()
-        .sql(
+        cursor.sql(
             f"FROM ({asked}) AS a ANTI JOIN (SELECT {key} FROM claims WHERE {kind} "
             f"AND (extractor IS NULL OR extractor = ?)) AS c USING ({key}) ORDER BY ALL",
             params=[*values, judge],

@@ -34,14 +34,13 @@ def flip_rates(
         UnknownColumn: a name in `by` or `where` that neither responses nor constraints have.
     """
     refresh(con)
-    condition, values = conditions(where, _COLUMNS, "flip_rates")
+    cursor = con.cursor()
+    condition, values = conditions(cursor, where, _COLUMNS, "flip_rates")
     names = grouping(by, _COLUMNS, "flip_rates")
     listed = "".join(f'{_COLUMNS[name]} AS "{name}", ' for name in names)
     keys = ", ".join(["judge", "criterion", *(f'"{name}"' for name in names)])
-    counts = (
-        con.cursor()
-        .sql(
-            f"""
+    counts = cursor.sql(
+        f"""
             WITH said AS (
                 SELECT j.judge, j.criterion, {listed} j.response_id, j.target_id, j.score,
                     count(*) AS times, max(j.repeat) AS last
@@ -66,10 +65,8 @@ def flip_rates(
                 sum(errors)::BIGINT AS errors
             FROM targets GROUP BY ALL ORDER BY ALL
             """,
-            params=values,
-        )
-        .pl()
-    )
+        params=values,
+    ).pl()
     limits = [wilson(x, n) if n else (None, None) for x, n in counts.select("flipped", "n").rows()]
     n, pairs = pl.col("n"), pl.col("pairs")
     return counts.select(
