@@ -16,7 +16,7 @@ import polars as pl
 
 from ragbench.errors import UnknownName
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 KEYS: dict[str, tuple[str, ...]] = {
     "study": (),

@@ -195,17 +195,25 @@ CREATE TABLE judgments (
     CHECK (score IS NULL OR isfinite(score))
 );
 
--- Why a verdict is what it is.
+-- Why a verdict is what it is, and what it took: all tries of the judge together, said once where
+-- one call gave several verdicts, so that sums are right.
 CREATE TABLE evidence (
-    response_id  VARCHAR NOT NULL,
-    criterion    VARCHAR NOT NULL,
-    target_id    VARCHAR NOT NULL,
-    judge        VARCHAR NOT NULL,
-    repeat       INTEGER NOT NULL,
-    reason       VARCHAR,  -- measured quantity, or the judge's words
-    raw          VARCHAR,  -- the judge's whole reply, or the value an import brought
-    parse_path   VARCHAR,  -- how the verdict was read out of raw
-    run_id       VARCHAR NOT NULL
+    response_id       VARCHAR NOT NULL,
+    criterion         VARCHAR NOT NULL,
+    target_id         VARCHAR NOT NULL,
+    judge             VARCHAR NOT NULL,
+    repeat            INTEGER NOT NULL,
+    reason            VARCHAR,  -- measured quantity, or the judge's words
+    raw               VARCHAR,  -- the judge's whole reply, or the value an import brought
+    parse_path        VARCHAR,  -- how the verdict was read out of raw
+    input_tokens      BIGINT,
+    cached_tokens     BIGINT,
+    output_tokens     BIGINT,
+    reasoning_tokens  BIGINT,
+    cost              DOUBLE,   -- US dollars
+    seconds           DOUBLE,
+    endpoint          VARCHAR,  -- with the exact version that answered
+    run_id            VARCHAR NOT NULL
 );
 
 -- A check of an instance before use; the kind of its judge says whether a person made it.

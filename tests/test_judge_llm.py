@@ -212,6 +212,12 @@ def test_every_kind_of_reply_becomes_a_verdict_or_an_error_that_says_why(
     found = verdicts(path, f"{model}@%").filter(criterion="rejection")
     assert found["parse_path"].to_list() == [path_read] * 4
     assert server.count(model) - before == 4 * calls
+    # What the calls took is told once, with all tries, also where one call gave two verdicts.
+    sent = [entry["messages"] for entry in server.log() if entry["model"] == model][-4 * calls :]
+    used = rb.connect(path).sql("SELECT sum(input_tokens), list(DISTINCT endpoint) FROM evidence")
+    tokens, endpoints = used.fetchall()[0]
+    assert tokens == sum(len(str(messages)) // 4 for messages in sent)
+    assert all(f"{model}-0001" in endpoint for endpoint in endpoints if endpoint)
     if error is None:
         assert found["score"].to_list() == [1, 0, 1, 0]
         assert report["repaired"].to_list() == [4 if path_read == "repair" else 0]

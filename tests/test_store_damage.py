@@ -269,7 +269,7 @@ def test_an_older_layout_becomes_a_new_file_and_the_old_one_is_kept(first, path)
         "append": lambda: ragbench.append(path, "models", [{"model": "m0"}]),
         "refresh": lambda: ragbench.refresh(con),
     }[first]
-    with pytest.warns(UserWarning, match=r"from layout 0 to 1; the old file is .*layout0"):
+    with pytest.warns(UserWarning, match=r"from layout 0 to 2; the old file is .*layout0"):
         call()
     assert path.with_name("study.layout0.duckdb").read_bytes() == older
     fresh = ragbench.connect(path)

@@ -325,7 +325,8 @@ def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:
         else:
             reading, said = await one_verdict(ask, prompt, asked, material, turn)
             readings = [reading]
-        return _stored(rows, readings, said.raw, prompt.head.get("also_criterion"), asked.highest)
+        also = prompt.head.get("also_criterion")
+        return _stored(rows, readings, said, also, asked.highest)
 
     return judge
 
@@ -361,7 +362,7 @@ async def one_claims(
 def _stored(
     rows: Sequence[Mapping[str, Any]],
     readings: Sequence[Reading],
-    raw: str | None = None,
+    said: Answer | None = None,
     also: str | None = None,
     highest: float = 1.0,
 ) -> tuple[Rows, list[dict[str, Any]]]:
@@ -369,7 +370,8 @@ def _stored(
     judgments, evidence, seen = [], [], []
     for row, reading in zip(rows, readings, strict=True):
         key = {k: row[k] for k in ("response_id", "criterion", "target_id", "judge", "repeat")}
-        why = {"reason": reading.reason, "raw": raw, "parse_path": reading.path}
+        why = {"reason": reading.reason, "parse_path": reading.path}
+        why["raw"] = said.raw if said else None
         verdicts = [{**key, "score": reading.score, "is_triggered": reading.is_triggered}]
         verdicts[0] |= {"error": reading.error}
         if also:
@@ -379,4 +381,6 @@ def _stored(
         judgments += verdicts
         evidence += [{**key, "criterion": v["criterion"], **why} for v in verdicts]
         seen.append({**verdicts[0], "path": reading.path, "highest": highest})
+    if said and evidence:
+        evidence[0] |= said.usage
     return {"judgments": judgments, "evidence": evidence}, seen

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -121,6 +121,7 @@ class Answer(NamedTuple):
     found: Any  # what the reader made of the reply; None with an error
     error: str | None
     raw: str | None
+    usage: Mapping[str, Any] = {}  # of all tries, in the columns of `evidence`
 
 
 Read = Callable[[str, Call, bool], tuple[T, str | None]]
@@ -135,20 +136,38 @@ async def answer(
     A reply that was cut off, refused or filtered would only be so again: it is not asked for twice.
     """
     last = Answer(None, "no reply", None)
+    replies: list[Reply] = []
     for attempt in range(ATTEMPTS):
         made = call(prompt, material, f"{turn}.{attempt}", again=attempt > 0)
         reply: Reply = await ask(made.messages)
+        replies.append(reply)
         if reply.error is not None or reply.text is None:
-            return Answer(None, reply.error or "empty: the judge said nothing", reply.text)
+            last = Answer(None, reply.error or "empty: the judge said nothing", reply.text)
+            break
         found, error = read(reply.text, made, reply.finish == "length")
-        if error is None:
-            return Answer(found, None, reply.text)
-        if reply.finish in ("refused", "filtered"):
-            error = f"{reply.finish} by the judge: {error}"
         last = Answer(found, error, reply.text)
+        if error is None:
+            break
+        if reply.finish in ("refused", "filtered"):
+            last = last._replace(error=f"{reply.finish} by the judge: {error}")
         if reply.finish not in ("stop", None):
             break
-    return last
+    return last._replace(usage=_usage(replies))
+
+
+_SUMMED = (
+    *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    *("cost", "seconds"),
+)
+
+
+def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
+    """What the tries of one question took together; null where no reply says."""
+    used: dict[str, Any] = {"endpoint": replies[-1].endpoint}
+    for name in _SUMMED:
+        said = [value for reply in replies if (value := getattr(reply, name)) is not None]
+        used[name] = sum(said) if said else None
+    return used
 
 
 def form(prompt: prompts.Prompt) -> Form:
