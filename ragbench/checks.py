@@ -16,6 +16,7 @@ from ragbench.faults import faults
 from ragbench.metrics import By, Where
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, panel_name
 from ragbench.store import refresh, remembered
+from ragbench.summaries import define
 from ragbench.taxonomy import CONTEXT_CRITERIA
 
 _FROM_PLANNED = "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model"
@@ -267,9 +268,7 @@ def check(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """
     refresh(con)
     cursor = con.cursor()
-    # On this cursor alone the metrics are computed again, in place of the summaries.
-    definitions = relations.read_sql("scores.sql")
-    cursor.execute(definitions.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMP VIEW"))
+    define(cursor)  # on this cursor alone, in place of the summaries
     found = []
     for relation, problem, sql in faults():
         count, example = cursor.execute(

@@ -49,7 +49,9 @@ def log_of(file: Path) -> Path:
 
 
 def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.DuckDBPyConnection:
-    """An in-memory connection with `file` attached under `alias`, and the views over it.
+    """An in-memory connection with `file` attached under `alias`, and a view for each relation.
+
+    Read-only there are also the views of `views.sql`, and the summaries under their public names.
 
     Raises:
         StoreError: as in `layout_version`, and for an older layout.
@@ -62,12 +64,10 @@ def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.D
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
         point_views(con, alias)
         con.execute("CREATE VIEW scoped AS SELECT * FROM wanted")
-        con.execute(relations.read_sql("views.sql"))
-        if read_only:  # the definitions take a while to bind, and the summaries hold their result
+        if read_only:  # a fold computes the definitions by itself; readers have its summaries
+            con.execute(relations.read_sql("views.sql"))
             con.execute("CREATE VIEW response_scores AS SELECT * FROM adherence_summary")
             con.execute("CREATE VIEW criterion_scores AS SELECT * FROM criterion_summary")
-        else:
-            con.execute(relations.read_sql("scores.sql"))
     except BaseException:
         con.close()
         raise

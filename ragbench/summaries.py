@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 import duckdb
+
+from ragbench.relations import read_sql
 
 SUMMARIES = {"adherence_summary": "response_scores", "criterion_summary": "criterion_scores"}
 """Tables kept by every fold, and the views that define them."""
@@ -32,8 +35,28 @@ _TOUCHED = {
 """Instances that new rows of a relation can have changed; `_new_<relation>` holds the new rows."""
 
 
+_READ_ONCE = ("constraint_verdicts", "adherence", "response_scores")
+"""Definitions that stay views: one reader each, and one of them is as long as the verdicts."""
+
+
+def define(con: duckdb.DuckDBPyConnection) -> None:
+    """Compute what `views.sql` and `scores.sql` define, for this connection or cursor alone.
+
+    Most become temporary tables. As views inside views DuckDB would plan and compute what
+    `planned_responses` says a dozen times over; on a small study planning is all that a fold costs.
+    """
+
+    def made(match: re.Match[str]) -> str:
+        kind = "VIEW" if match[1] in _READ_ONCE else "TABLE"
+        return f"CREATE OR REPLACE TEMP {kind} {match[1]}"
+
+    text = read_sql("views.sql") + read_sql("scores.sql")
+    con.execute(re.sub(r"CREATE OR REPLACE VIEW (\w+)", made, text))
+
+
 def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
-    """Make the summaries anew from the views, for the whole study."""
+    """Make the summaries anew from their definitions, for the whole study."""
+    define(con)
     for summary in SUMMARIES:
         con.execute(f"DELETE FROM store.main.{summary}")
         _fill(con, summary)
@@ -47,6 +70,7 @@ def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
     scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
     con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
+    define(con)
     for summary in SUMMARIES:
         con.execute(
             f"DELETE FROM store.main.{summary} "

@@ -7,6 +7,7 @@ import sys
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import ragbench as rb
 from ragbench import notebook, paper
@@ -66,7 +67,8 @@ def test_nothing_rebuilt_leaves_every_printed_cell_without_a_number(name: str) -
 def test_what_can_be_made_is_what_rebuild_makes(capsys: pytest.CaptureFixture[str]) -> None:
     con = rb.connect(paper.shipped())
     made = notebook.rebuilt("table2", con)
-    assert made.frame.equals(paper.rebuild("table2", con).frame)
+    # Threads add up in any order: the last bit of a mean may differ.
+    assert_frame_equal(made.frame, paper.rebuild("table2", con).frame)
     assert not capsys.readouterr().out
     page = notebook.table(made)
     assert page is not None

@@ -74,10 +74,12 @@ def kernel(monkeypatch):
     """What a cell's last line publishes, in a shell of the kind that kernels run."""
     pytest.importorskip("ipykernel")
     import IPython
+    import plotly.io as pio
     from ipykernel.inprocess.ipkernel import InProcessInteractiveShell
 
     for name in render._PLACES:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pio.renderers, "default", "plotly_mimetype")  # as plotly has it in kernels
     shell = InProcessInteractiveShell()
     published = []
     monkeypatch.setattr(shell.display_pub, "publish", lambda data, **_: published.append(data))
@@ -94,17 +96,13 @@ def test_a_kernel_shows_the_interactive_figure_and_its_picture(figure, kernel):
     assert set(published[0]) == {"application/vnd.plotly.v1+json", "image/png"}
 
 
-def test_a_renderer_of_the_readers_choice_is_kept(figure, kernel, monkeypatch):
+def test_a_renderer_of_the_readers_choice_is_kept(figure, kernel):
     import plotly.io as pio
 
     shown, published = kernel
     render.use_in_notebooks()
-    before = pio.renderers.default
-    try:
-        pio.renderers.default = "json"
-        shown(figure)
-    finally:
-        pio.renderers.default = before
+    pio.renderers.default = "json"
+    shown(figure)
     assert [list(data) for data in published] == [["application/json"]]
 
 
