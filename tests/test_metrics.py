@@ -54,7 +54,7 @@ def assert_all_numbers(con, study, seed, slices):
         asked = where.get("domain")
         if not known.issuperset(asked if isinstance(asked, list) else [asked]):
             with pytest.raises(UnknownName, match="the study has no domain"):
-                ragbench.scores(con, by, where)
+                ragbench.scores(con, by, where, next(iter(recompute.panels(study))))
             continue
         panel = choose.choice(list(recompute.panels(study)))
         assert_same(
