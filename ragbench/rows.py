@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -245,14 +246,14 @@ def clean(relation: str, row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         if column is None:
             raise UnknownColumn(relation, name, wanted)
         result[name] = None if value is None else _read(relation, column, value)
-    for name in ("run_id", *DEFAULTS):
-        if name in wanted and result.get(name) is None:
+    filled, required = _filled(relation)
+    for name in filled:
+        if result.get(name) is None:
             result[name] = run_id if name == "run_id" else DEFAULTS[name]
     if relation == "judgments":
         _settle_score(result)
-    for name, column in wanted.items():
-        is_made = (relation, name) == ("responses", "response_id")
-        if _is_required(relation, column) and result.get(name) is None and not is_made:
+    for name in required:
+        if result.get(name) is None:
             raise BadRow(f"{relation}.{name}: the row has no value; every row needs one.")
     if relation in _KEYED:
         for name in _PARTS:
@@ -264,6 +265,20 @@ def clean(relation: str, row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
             raise _misnamed(result["response_id"], key)
         result["response_id"] = key
     return result
+
+
+@cache
+def _filled(relation: str) -> tuple[list[str], list[str]]:
+    """Columns that have a value when none is given, and those that must have one."""
+    wanted = columns(relation)
+    return (
+        [name for name in ("run_id", *DEFAULTS) if name in wanted],
+        [
+            name
+            for name, column in wanted.items()
+            if _is_required(relation, column) and (relation, name) != ("responses", "response_id")
+        ],
+    )
 
 
 def _read(relation: str, column: Column, value: Any) -> Any:

@@ -98,6 +98,7 @@ def answer(
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
+                con,  # closed before the step ends, which needs memory for its fold
             ):
                 keep = _keeper(writer, rows, model, called)
                 jobs = _jobs(con, texts, rows)

@@ -346,7 +346,8 @@ def step(
     def keep_up() -> None:
         nonlocal folded_at
         # Readers fold what they want to see; a writer only keeps its journal from growing long.
-        if time.monotonic() - folded_at > (wait := max(_FOLD_SECONDS, pace(file))):
+        passed = time.monotonic() - folded_at
+        if passed > _FOLD_SECONDS and passed > (wait := pace(file)):
             fold_quietly(file, patience=wait)
             folded_at = time.monotonic()
 
@@ -362,7 +363,7 @@ def step(
     fold(file)
 
 
-_FOLD_SECONDS = 5.0
+_FOLD_SECONDS = 60.0
 
 
 def _refuse_origin(file: Path, origin: str) -> None:
