@@ -165,3 +165,20 @@ def test_the_report_of_no_work_has_the_columns_of_work(tmp_path: Path) -> None:
     first, second = rb.judge(path), rb.judge(path)
     assert isinstance(second, pl.DataFrame)
     assert first.columns == second.columns
+
+
+def test_constraints_that_name_no_rule_are_announced(tmp_path):
+    path = tmp_path / "study.duckdb"
+    constraint = {"query_id": "q", "dimension": "audience", "text": "For patients."}
+    rows = {
+        "queries": [{"query_id": "q", "text": "?"}],
+        "constraints": [{**constraint, "constraint_id": f"q.c{i}"} for i in (1, 2)],
+        "instances": [{"instance_id": "q-open", "query_id": "q", "context_mode": "open"}],
+        "instance_constraints": [
+            {"instance_id": "q-open", "ordinal": i, "constraint_id": f"q.c{i}"} for i in (1, 2)
+        ],
+        "responses": [{"instance_id": "q-open", "model": "m", "text": "x"}],
+    }
+    rb.append(path, rows)
+    with pytest.warns(UserWarning, match="2 constraints name no rule and are not judged yet"):
+        assert rb.judge(path).is_empty()

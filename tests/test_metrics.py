@@ -537,7 +537,7 @@ def test_where_binds_its_values(two_models):
 
     assert planned() == 12
     assert planned(domain="'; DROP TABLE judgments; --") == 3
-    with pytest.raises(UnknownName, match="no domain \"' OR 1=1 --\""):
+    with pytest.raises(UnknownName, match='no domain "\' OR 1=1 --"'):
         planned(domain="' OR 1=1 --")
     assert planned(model="\"b' OR 1=1") == 4
     assert planned(domain=None) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,7 +69,9 @@ def judge(
     """
     named(judge)
     if judge in ("rules", rules_judge()):
-        return _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
+        report = _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
+        _say_what_is_open(path)
+        return report
     if judge.startswith("rules"):
         raise RagbenchError(
             f"no judge {judge!r}: the rules of this version are {rules_judge()!r}. Verdicts of "
@@ -98,6 +101,21 @@ def judge(
         calling={**calling, "base_url": base_url},
     )
     return _report(rows)
+
+
+def _say_what_is_open(path: str | os.PathLike[str]) -> None:
+    """Warn of constraints that no rule checks: without them nothing has a Strict score."""
+    count = connect(path).sql(
+        "SELECT count(DISTINCT constraint_id) FROM instance_constraints "
+        "JOIN constraints USING (constraint_id) WHERE rule IS NULL"
+    )
+    if unchecked := count.fetchall()[0][0]:
+        warnings.warn(
+            f"{unchecked} constraints name no rule and are not judged yet, so responses to them "
+            "have no Loose or Strict score. Have a model judge them (judge=…; --judge-model), or "
+            "bring a person's verdicts in.",
+            stacklevel=3,
+        )
 
 
 def _uses_our_rules(con: Any) -> bool:

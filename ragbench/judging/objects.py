@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from ragbench.judging.blocks import fenced
@@ -39,7 +40,8 @@ def find(
 
 def said(found: Object, field: str) -> Any:
     """The value of `field`, whatever the case and joints of its name."""
-    return next((value for key, value in found.items() if _key(key) == _key(field)), None)
+    wanted = _key(field)
+    return next((value for key, value in found.items() if _key(key) == wanted), None)
 
 
 def _fitting(value: object, field: str | None) -> Object | None:
@@ -52,6 +54,7 @@ def _fitting(value: object, field: str | None) -> Object | None:
     return value if fits else None
 
 
+@lru_cache(maxsize=1000)
 def _key(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
