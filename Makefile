@@ -5,6 +5,7 @@ READY := .venv/ready
 LOCAL := .venv/ready-local
 # Bytecode is compiled once, at installation: without it every process compiles every import.
 export UV_COMPILE_BYTECODE := 1
+export PYTHONDONTWRITEBYTECODE :=
 export JUPYTER_PLATFORM_DIRS := 1
 
 .PHONY: setup rebuild test lab bench local lint lock clean

@@ -63,7 +63,10 @@ def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.D
         if _version(con, file, alias) < SCHEMA_VERSION:
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
         point_views(con, alias)
-        con.execute("CREATE VIEW scoped AS SELECT * FROM wanted")
+        con.execute(
+            "CREATE VIEW scoped AS SELECT * FROM wanted;"
+            "CREATE VIEW scoped_queries AS SELECT DISTINCT query_id FROM adherence_summary"
+        )
         if read_only:  # a fold computes the definitions by itself; readers have its summaries
             con.execute(relations.read_sql("views.sql"))
             con.execute("CREATE VIEW response_scores AS SELECT * FROM adherence_summary")

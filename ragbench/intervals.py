@@ -7,6 +7,7 @@ two against each other.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -117,6 +118,7 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     return low, 1.0 if successes == n else middle + reach
 
 
+@lru_cache(maxsize=10_000)
 def t_quantile(df: int) -> float:
     """The 97.5 % point of Student's t distribution."""
     from scipy.special import stdtrit  # a tenth of the import time of scipy.stats

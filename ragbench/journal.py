@@ -210,7 +210,10 @@ def parse(lines: list[bytes]) -> tuple[dict[str, pl.DataFrame], list[tuple[bytes
     return _frames(entries), unfit
 
 
-_UNFIT = (ValueError, AttributeError, TypeError, RecursionError, RagbenchError)
+_UNFIT = (
+    *(ValueError, AttributeError, TypeError, OverflowError, RecursionError),
+    RagbenchError,
+)
 
 
 def _frames(entries: Mapping[int, Mapping[str, list[dict[str, Any]]]]) -> dict[str, pl.DataFrame]:

@@ -16,8 +16,15 @@ import polars as pl
 
 from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
-from ragbench.slices import COLUMN_TYPES, CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, grouping, scope
-from ragbench.store import at_once, refresh, remembered, state
+from ragbench.slices import (
+    COLUMN_TYPES,
+    CONSTRAINT_COLUMNS,
+    RESPONSE_COLUMNS,
+    grouping,
+    mapping,
+    scope,
+)
+from ragbench.store import at_once, reading, remembered, state
 from ragbench.sums import Metric, Source, key_of, read, statements
 
 Where = Mapping[str, Any] | None
@@ -79,38 +86,55 @@ def scores(
     Example:
         >>> scores(con, by="domain", where={"model": "m"}, metrics=["strict_ias"])  # doctest: +SKIP
     """
-    refresh(con)
-    cursor = con.cursor()
+    cursor = reading(con)
     names = grouping(by, RESPONSE_COLUMNS, "scores")
     condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "scores", by=names)
     criteria = criteria_of(cursor)
     chosen = _chosen(metrics, [metric.name for metric in METRICS] + list(criteria))
     _refuse_taken(chosen, criteria)
     columns = [RESPONSE_COLUMNS[name] for name in names]
-    here = f"store_{state(con).number}.main"  # one file, also when a newer one comes meanwhile
+    here = f"store_{state(cursor).number}.main"  # one file, also when a newer one comes meanwhile
     models = f"LEFT JOIN {here}.models AS m ON m.model = s.model"
     models = models if "m." in f"{columns}{condition}" else ""
     key = key_of(columns)
     own = [name for name in chosen if name in criteria]
     about_constraints = [metric for metric in METRICS if metric.name in chosen]
 
-    rows = f"FROM {here}.adherence_summary AS s {models} WHERE {condition}"
+    is_kept, is_whole = _per_query(cursor, names, where)
+
+    def rows(table: str) -> str:
+        return f"FROM {here}.{table} AS s {models} WHERE {condition}"
+
+    def summed(table: str, keys: list[str]) -> Source | None:
+        return Source(rows(table), keys, is_summed=True, is_whole=is_whole) if is_kept else None
+
+    counts = ", ".join(f"sum(s.{count})::BIGINT" for count in LEDGER)
+    if not is_kept:
+        flags = (f"count(*) FILTER (WHERE s.{flag})" for flag in _FLAGS)
+        counts = ", ".join(["count(*)", *flags])
     queries = [
-        f"SELECT {key}, s.panel, s.origin, count(*), count(*) FILTER (WHERE s.is_answered), "
-        "count(*) FILTER (WHERE s.is_judged), count(*) FILTER (WHERE s.has_error), "
-        f"{', '.join([*columns, 'NULL'])} {rows} GROUP BY ALL"
+        f"SELECT {key}, s.panel, s.origin, {counts}, {', '.join([*columns, 'NULL'])} "
+        f"{rows('adherence_by_query' if is_kept else 'adherence_summary')} GROUP BY ALL"
     ]
+    later = []
     if about_constraints:
-        source = Source(rows, [key], "s.judged < s.planned")
-        queries += statements(source, about_constraints)
+        source = Source(rows("adherence_summary"), [key], "s.judged < s.planned")
+        kept = summed("adherence_by_query", [key])
+        judged, missing = statements(source, about_constraints, kept)
+        queries.append(judged)
+        later.append(missing)
     if own:
-        rows = f"FROM {here}.criterion_summary AS s {models} WHERE {condition}"
-        source = Source(rows, [_METRIC_KEY, key], "s.value IS NULL")
-        queries += statements(source, [_CRITERION])
-    ledger, *found = at_once(con, *(partial(_fetch, sql=sql, values=values) for sql in queries))
+        keys = [_METRIC_KEY, key]
+        source = Source(rows("criterion_summary"), keys, "s.value IS NULL")
+        queries += statements(source, [_CRITERION], summed("criterion_by_query", keys))
+    fetch = [partial(_fetch, sql=sql, values=values) for sql in queries]
+    ledger, *found = at_once(con, *fetch)
     details: dict[tuple[str, int], intervals.Detail] = {}
     if about_constraints:
-        for group, sums in read(about_constraints, found[0], found[1]).items():
+        # Where every response is judged in full, no verdict is missing.
+        has_gaps = any(row[3] > row[5] for row in ledger)
+        gaps = _fetch(cursor, later[0], values) if has_gaps else []
+        for group, sums in read(about_constraints, found[0], gaps).items():
             for metric in about_constraints:
                 details[metric.name, group[0]] = intervals.detail(
                     sums[metric.name], is_binary=metric.is_binary
@@ -124,6 +148,27 @@ def scores(
                     sums["value"], is_binary=criterion.is_binary, bounds=criterion.range
                 )
     return _widen(_ledger(ledger, LEDGER, names), details, names, chosen)
+
+
+def _per_query(
+    cursor: duckdb.DuckDBPyConnection, names: Sequence[str], where: Where
+) -> tuple[bool, bool]:
+    """Whether the sums kept per query will do, and whether no group then has two of one query."""
+    if not {*names, *mapping(where)} <= _OF_QUERIES:
+        return False, False
+
+    def settings() -> int:
+        return int(cursor.execute("SELECT count(DISTINCT setting) FROM wanted").fetchall()[0][0])
+
+    # Of panels there is one, unless they are what is compared.
+    return True, "model" in names and ("setting" in names or remembered(cursor, settings) <= 1)
+
+
+_OF_QUERIES = {
+    *("panel", "model", "setting", "query_id", "benchmark", "domain", "language"),
+    *("label", "family", "paradigm", "is_open", "params_b"),
+}
+_FLAGS = ("is_answered", "is_judged", "has_error")
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
@@ -150,8 +195,7 @@ def constraint_scores(
     Example:
         >>> constraint_scores(con, by=("model", "dimension"))  # doctest: +SKIP
     """
-    refresh(con)
-    cursor = con.cursor()
+    cursor = reading(con)
     names = grouping(by, CONSTRAINT_COLUMNS, "constraint_scores")
     condition, values = scope(
         cursor, where, panel, CONSTRAINT_COLUMNS, "constraint_scores", by=names

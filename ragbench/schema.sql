@@ -327,6 +327,50 @@ CREATE TABLE criterion_summary (
     highest       DOUBLE NOT NULL    -- the value if all that is missing succeeded
 );
 
+-- The two summaries above, added up per query, model and setting (scores.sql): what most slices need,
+-- so that an interval clustered by query costs no grouping of millions of responses.
+CREATE TABLE adherence_by_query (
+    panel       VARCHAR NOT NULL,
+    query_id    VARCHAR NOT NULL,
+    model       VARCHAR NOT NULL,
+    setting     VARCHAR NOT NULL,
+    benchmark   VARCHAR,
+    domain      VARCHAR,
+    language    VARCHAR,
+    origin      VARCHAR,
+    query_hash  UBIGINT NOT NULL,
+    planned     INTEGER NOT NULL,  -- responses, and how many are answered, judged, lost to an error
+    answered    INTEGER NOT NULL,
+    judged      INTEGER NOT NULL,
+    errors      INTEGER NOT NULL,
+    -- Each metric summed, and its n where no other metric has the same.
+    loose_ias                  DOUBLE,
+    loose_ias_n                DOUBLE NOT NULL,
+    strict_ias                 DOUBLE,
+    strict_ias_refusal_exempt  DOUBLE,
+    loose_ias_triggered        DOUBLE,
+    loose_ias_triggered_n      DOUBLE NOT NULL,
+    strict_ias_triggered       DOUBLE,
+    loose_rules                DOUBLE,
+    loose_rules_n              DOUBLE NOT NULL,
+    strict_rules               DOUBLE,
+    loose_pooled               DOUBLE,
+    loose_pooled_n             DOUBLE           -- constraints
+);
+CREATE TABLE criterion_by_query (
+    panel       VARCHAR NOT NULL,
+    query_id    VARCHAR NOT NULL,
+    model       VARCHAR NOT NULL,
+    setting     VARCHAR NOT NULL,
+    benchmark   VARCHAR,
+    domain      VARCHAR,
+    language    VARCHAR,
+    query_hash  UBIGINT NOT NULL,
+    metric      VARCHAR NOT NULL,
+    value       DOUBLE,
+    value_n     DOUBLE NOT NULL
+);
+
 -- How far each journal has been folded.
 CREATE TABLE folded (
     journal  VARCHAR NOT NULL,

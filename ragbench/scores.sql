@@ -1,5 +1,5 @@
 -- The metric definitions, over the views of views.sql. Two readers use this text: the fold, which
--- keeps the result in adherence_summary and criterion_summary, and `check`, which compares the two.
+-- keeps the results in four tables (schema.sql), and `check`, which compares the two.
 -- On a connection `response_scores` and `criterion_scores` are those summaries.
 
 -- One row per response, panel and metric that is not about constraints.
@@ -242,3 +242,51 @@ SELECT
     CASE WHEN planned > 0 THEN satisfied END AS loose_pooled_lowest,
     CASE WHEN planned > 0 THEN satisfied + planned - judged END AS loose_pooled_highest
 FROM adherence;
+
+-- What is kept of these per query, model and setting. `scoped_queries` is what differs: in a fold
+-- only the queries it touched.
+CREATE OR REPLACE VIEW adherence_sums AS
+SELECT
+    panel,
+    query_id,
+    model,
+    setting,
+    any_value(benchmark) AS benchmark,
+    any_value(domain) AS domain,
+    any_value(language) AS language,
+    string_agg(DISTINCT origin, ', ' ORDER BY origin) AS origin,
+    any_value(query_hash) AS query_hash,
+    count(*)::INTEGER AS planned,
+    count(*) FILTER (WHERE is_answered)::INTEGER AS answered,
+    count(*) FILTER (WHERE is_judged)::INTEGER AS judged,
+    count(*) FILTER (WHERE has_error)::INTEGER AS errors,
+    sum(loose_ias) AS loose_ias,
+    count(loose_ias)::DOUBLE AS loose_ias_n,
+    sum(strict_ias)::DOUBLE AS strict_ias,
+    sum(strict_ias_refusal_exempt)::DOUBLE AS strict_ias_refusal_exempt,
+    sum(loose_ias_triggered) AS loose_ias_triggered,
+    count(loose_ias_triggered)::DOUBLE AS loose_ias_triggered_n,
+    sum(strict_ias_triggered)::DOUBLE AS strict_ias_triggered,
+    sum(loose_rules) AS loose_rules,
+    count(loose_rules)::DOUBLE AS loose_rules_n,
+    sum(strict_rules)::DOUBLE AS strict_rules,
+    sum(loose_pooled)::DOUBLE AS loose_pooled,
+    sum(planned) FILTER (WHERE loose_ias IS NOT NULL)::DOUBLE AS loose_pooled_n
+FROM adherence_summary SEMI JOIN scoped_queries USING (query_id)
+GROUP BY panel, query_id, model, setting;
+
+CREATE OR REPLACE VIEW criterion_sums AS
+SELECT
+    panel,
+    query_id,
+    model,
+    setting,
+    any_value(benchmark) AS benchmark,
+    any_value(domain) AS domain,
+    any_value(language) AS language,
+    any_value(query_hash) AS query_hash,
+    metric,
+    sum(value) AS value,
+    count(value)::DOUBLE AS value_n
+FROM criterion_summary SEMI JOIN scoped_queries USING (query_id)
+GROUP BY panel, query_id, model, setting, metric;

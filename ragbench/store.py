@@ -25,8 +25,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import duckdb
 import polars as pl
@@ -73,6 +76,8 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con = connect(example_study)  # doctest: +SKIP
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
+    # Intervals will need it: its import takes longer than all else of an opening, and beside that.
+    _pool(os.getpid()).submit(import_module, "scipy.special")
     file = study_file(path)
     try:
         file.exists()
@@ -134,6 +139,8 @@ def state(con: duckdb.DuckDBPyConnection) -> State:
             f"a connection is needed here, not {type(con).__name__}; make one with "
             "con = ragbench.connect(path)."
         )
+    if (known := _states.get(con)) is not None:
+        return known
     try:
         found = con.cursor().execute("FROM memory._ragbench.attached").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException):
@@ -145,6 +152,22 @@ def state(con: duckdb.DuckDBPyConnection) -> State:
             "this connection was closed; make another with ragbench.connect(path)."
         ) from None
     return State(Path(found[0][0]), *found[0][1:])
+
+
+_states: WeakKeyDictionary[duckdb.DuckDBPyConnection, State] = WeakKeyDictionary()
+"""The state that cursors made by `reading` are pinned to; to ask for it takes a while."""
+
+
+def reading(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A cursor for one call, once newer rows are attached; it remembers which state it reads.
+
+    Raises:
+        StoreError: as in `refresh`.
+    """
+    now = _refreshed(con)[0]
+    cursor = con.cursor()
+    _states[cursor] = now
+    return cursor
 
 
 def study_path(con: duckdb.DuckDBPyConnection) -> Path:
@@ -165,6 +188,10 @@ def refresh(con: duckdb.DuckDBPyConnection) -> bool:
     Raises:
         StoreError: the file was moved, or replaced by one that is no study.
     """
+    return _refreshed(con)[1]
+
+
+def _refreshed(con: duckdb.DuckDBPyConnection) -> tuple[State, bool]:
     now = state(con)
     file = now.file
     with _refreshing:
@@ -173,10 +200,10 @@ def refresh(con: duckdb.DuckDBPyConnection) -> bool:
             _detach_retired(con.cursor())
         newest = stamp(file)
         if now.stamp == newest:
-            return False
+            return now, False
         now = state(con)  # another thread may have been here
         if now.stamp == newest:
-            return True
+            return now, True
         if layout_version(file) < SCHEMA_VERSION:
             migrate(file)
             newest = stamp(file)
@@ -197,7 +224,7 @@ def refresh(con: duckdb.DuckDBPyConnection) -> bool:
             [f"store_{now.number}", retired_at],
         )
         cursor.execute("COMMIT")
-    return True
+    return State(file, newest, now.number + 1, retired_at), True
 
 
 def _detach_retired(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -242,13 +269,18 @@ def at_once(
     On a small study most of a statement's time is spent on planning it, on one core.
     """
     cursors = [con.cursor() for _ in calls]
-    with ThreadPoolExecutor(len(calls)) as pool:
-        try:
-            return list(pool.map(lambda call, cursor: call(cursor), calls, cursors))
-        except BaseException:  # Ctrl-C comes here, and not into the threads
-            for cursor in cursors:
-                cursor.interrupt()
-            raise
+    try:
+        return list(_pool(os.getpid()).map(lambda call, cursor: call(cursor), calls, cursors))
+    except BaseException:  # Ctrl-C comes here, and not into the threads
+        for cursor in cursors:
+            cursor.interrupt()
+        raise
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The threads of this process: a fork has none of its parent's."""
+    return ThreadPoolExecutor(8, thread_name_prefix="ragbench")
 
 
 def append(

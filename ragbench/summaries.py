@@ -9,8 +9,13 @@ import duckdb
 
 from ragbench.relations import read_sql
 
-SUMMARIES = {"adherence_summary": "response_scores", "criterion_summary": "criterion_scores"}
-"""Tables kept by every fold, and the views that define them."""
+SUMMARIES = {
+    "adherence_summary": "response_scores",
+    "criterion_summary": "criterion_scores",
+    "adherence_by_query": "adherence_sums",
+    "criterion_by_query": "criterion_sums",
+}
+"""Tables kept by every fold, and the definitions that they hold the results of."""
 
 _TOUCHED = {
     "wanted": "SELECT instance_id FROM _new_wanted",
@@ -35,7 +40,10 @@ _TOUCHED = {
 """Instances that new rows of a relation can have changed; `_new_<relation>` holds the new rows."""
 
 
-_READ_ONCE = ("constraint_verdicts", "adherence", "response_scores")
+_READ_ONCE = (
+    *("constraint_verdicts", "adherence", "response_scores"),
+    *("adherence_sums", "criterion_sums"),
+)
 """Definitions that stay views: one reader each, and one of them is as long as the verdicts."""
 
 
@@ -68,14 +76,21 @@ def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     if not touched:
         return
     con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
+    # A query that got its name only now is another one in the rows that go.
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE scoped_queries AS "
+        "SELECT query_id FROM store.main.adherence_summary SEMI JOIN _touched USING (instance_id) "
+        "UNION SELECT query_id FROM store.main.instances SEMI JOIN _touched USING (instance_id) "
+        "UNION SELECT instance_id FROM _touched"
+    )
     scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
     con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
     define(con)
     for summary in SUMMARIES:
-        con.execute(
-            f"DELETE FROM store.main.{summary} "
-            "WHERE instance_id IN (SELECT instance_id FROM _touched)"
-        )
+        key, scoped = ("instance_id", "_touched")
+        if summary.endswith("_by_query"):
+            key, scoped = ("query_id", "scoped_queries")
+        con.execute(f"DELETE FROM store.main.{summary} WHERE {key} IN (SELECT {key} FROM {scoped})")
         _fill(con, summary)
 
 

@@ -30,13 +30,20 @@ class Metric(NamedTuple):
         """What `n` is counted by: the rows where this is not null, by weight."""
         return self.like or self.value
 
+    @property
+    def summed_n(self) -> str:
+        """The column of `n` in rows that are summed already."""
+        return f"s.{self.name}_n" if self.weight != "1" else f"{self.counted}_n"
+
 
 class Source(NamedTuple):
     """Rows to sum: SQL from FROM on, in which they are called s and have a `query_hash`."""
 
     rows: str
     keys: Sequence[str]  # one or more numbers that tell the groups apart
-    is_open: str  # true for every row in which a verdict is missing
+    is_open: str = "true"  # true for every row in which a verdict is missing
+    is_summed: bool = False  # the rows are sums per query: columns of metrics, and of their n
+    is_whole: bool = False  # such rows, and no group has two of one query
 
 
 Key = tuple[Any, ...]
@@ -48,9 +55,14 @@ def key_of(columns: Iterable[str]) -> str:
     return f"hash({listed})" if listed else "0::UBIGINT"
 
 
-def statements(source: Source, metrics: Sequence[Metric]) -> tuple[str, str]:
-    """Two statements for `read`: over what was judged, and over the rows with gaps."""
-    return _judged(source, metrics), _missing(source, metrics)
+def statements(
+    source: Source, metrics: Sequence[Metric], summed: Source | None = None
+) -> tuple[str, str]:
+    """Two statements for `read`: over what was judged, and over the rows with gaps.
+
+    The first reads `summed` where that is given: the same rows added up per query.
+    """
+    return _judged(summed or source, metrics), _missing(source, metrics)
 
 
 def read(
@@ -97,22 +109,31 @@ def _judged(source: Source, metrics: Sequence[Metric]) -> str:
         counted: f"n{i}" for i, counted in enumerate(_alike(metrics))
     }
     inner, outer = [], []
-    for (weight, value), name in names.items():
-        inner.append(
-            f"count({value})::DOUBLE AS {name}"
-            if weight == "1"
-            else f"sum((CASE WHEN {value} IS NOT NULL THEN {weight} END)::DOUBLE) AS {name}"
-        )
+    add = "" if source.is_whole else "sum"
+    for (weight, value), metric in _alike(metrics).items():
+        name = names[weight, value]
+        if source.is_summed:
+            inner.append(f"{add}({metric.summed_n}) AS {name}")
+        elif weight == "1":
+            inner.append(f"count({value})::DOUBLE AS {name}")
+        else:
+            counted = f"CASE WHEN {value} IS NOT NULL THEN {weight} END"
+            inner.append(f"sum(({counted})::DOUBLE) AS {name}")
         outer.append(f"sum({name}), count(nullif({name}, 0)), sum({name} * {name})")
     for i, m in enumerate(metrics):
-        inner.append(f"sum(({m.value})::DOUBLE) AS s{i}")
+        inner.append(f"{add}({m.value}) AS s{i}" if source.is_summed else _sum_of(m, i))
         outer.append(f"sum(s{i}), sum(s{i} * s{i}), sum(s{i} * {names[m.weight, m.counted]})")
     keys = [f"k{i}" for i in range(len(source.keys))]
     named = [f"{sql} AS {key}" for sql, key in zip(source.keys, keys, strict=True)]
+    per_query = "" if source.is_whole else f"GROUP BY {', '.join(keys)}, s.query_hash"
     return (
         f"SELECT {', '.join(keys + outer)} FROM (SELECT {', '.join(named + inner)} {source.rows} "
-        f"GROUP BY {', '.join(keys)}, s.query_hash) GROUP BY {', '.join(keys)}"
+        f"{per_query}) GROUP BY {', '.join(keys)}"
     )
+
+
+def _sum_of(metric: Metric, place: int) -> str:
+    return f"sum(({metric.value})::DOUBLE) AS s{place}"
 
 
 def _missing(source: Source, metrics: Sequence[Metric]) -> str:

@@ -310,6 +310,16 @@ FAULTS = {
         "criterion_summary",
         "fold again",
     ),
+    "stale sums": (
+        "UPDATE adherence_by_query SET loose_ias = loose_ias + 0.25",
+        "adherence_by_query",
+        "fold again",
+    ),
+    "stale sums of criteria": (
+        "UPDATE criterion_by_query SET value_n = 7",
+        "criterion_by_query",
+        "fold again",
+    ),
 }
 
 

@@ -309,7 +309,7 @@ def test_paired_takes_criteria_of_ones_own_and_no_pooled_one(tmp_path):
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
-        ({"model": "M"}, {"model": "m"}, "no response has model=M"),
+        ({"model": "M"}, {"model": "m"}, "the study has no model 'M'"),
         ({"domain": "d1"}, {"domain": "d2"}, "domain=d1 and domain=d2 share no instance"),
         ({"setting": "x"}, {"setting": "y"}, "no response has setting=y where domain=d1"),
     ],
