@@ -202,7 +202,8 @@ def constraint_scores(
     )
     columns = [CONSTRAINT_COLUMNS[name] for name in names]
     named = "".join(f"{sql} AS _group{i}, " for i, sql in enumerate(columns))
-    # Constraints of one group and query with the same verdict become one row with a weight.
+    # Constraints of one group and query with the same verdict become one row with a weight. One
+    # number joins in half the time of three texts.
     cursor.execute(
         f"""
         CREATE TEMP TABLE _verdicts AS
@@ -215,9 +216,13 @@ def constraint_scores(
         LEFT JOIN constraints AS c ON c.constraint_id = ic.constraint_id
         LEFT JOIN dimensions AS d ON d.dimension = c.dimension
         LEFT JOIN models AS m ON m.model = s.model
-        LEFT JOIN judgments AS j ON j.response_id = s.response_id AND j.criterion = 'adherence'
-            AND j.target_id = ic.constraint_id AND j.repeat = 0 AND s.is_answered
-            AND j.judge = CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+        LEFT JOIN (
+            SELECT *, hash(response_id, target_id, judge) AS key FROM judgments
+            WHERE criterion = 'adherence' AND repeat = 0
+        ) AS j ON s.is_answered AND j.key = hash(
+            s.response_id, ic.constraint_id,
+            CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+        )
         WHERE {condition}
         GROUP BY ALL""",
         values,
