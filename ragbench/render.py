@@ -18,7 +18,6 @@ from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.io.base_renderers import PlotlyRenderer
 
 IMAGES = ("svg", "pdf", "png")
 REMEDY = (
@@ -126,6 +125,8 @@ def images(
 
 def bundle(figure: go.Figure) -> dict[str, Any]:
     """The interactive figure, and beside it the picture of it for readers without plotly."""
+    from plotly.io.base_renderers import PlotlyRenderer  # which imports IPython
+
     held: dict[str, Any] = PlotlyRenderer(config=CONFIG).to_mimebundle(figure.to_dict())
     try:
         png = images(figure, ["png"], scale=1)["png"]
