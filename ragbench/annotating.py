@@ -1,4 +1,7 @@
-"""The annotator: a person labels responses with the keyboard, blind to judges and other people."""
+"""The annotator: a person labels responses, or checks instances, with the keyboard.
+
+It is blind to models, to judges and to other people.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from ragbench import labels, tables
 from ragbench.contrasts import agreement
 from ragbench.errors import RagbenchError
 from ragbench.metrics import Where
-from ragbench.reading import Reading, documents, heading
+from ragbench.reading import Reading, documents, heading, retrieved
 from ragbench.store import connect
 from ragbench.style import clean
 
@@ -60,7 +63,7 @@ def annotator(
     *,
     n: int | None = None,
     seed: int = 0,
-    strata: Sequence[str] = labels.STRATA,
+    strata: Sequence[str] | None = None,
     where: Where = None,
 ) -> Annotator:
     """A widget in which `expert` labels responses of the study at `path` for `task`.
@@ -72,6 +75,11 @@ def annotator(
     calling it again goes on where it stopped. *Finish* makes the labels verdicts of a human judge,
     and shows agreement with other people and what is to be settled.
 
+    The expert checks, `query_consistency` and `context_validity`, are tasks too: instances are
+    shown before use, without any response; for the second with the mode that the context is to
+    have. They become rows of `verifications`. An instance that fails one check leaves all scores,
+    for every model and judge, and stays out: *Finish* asks once more before it stores failures.
+
     Raises:
         UnknownName, UnknownColumn: a task, stratum or filter that the study does not have.
         RagbenchError: nothing to label, or the name cannot be that of an expert.
@@ -81,6 +89,8 @@ def annotator(
     """
     given = labels.Labels(path, task, expert)
     if not given.items:
+        if strata is None:
+            strata = labels.strata_of(task)
         about = {"seed": seed, "strata": list(strata), "n": n, "where": dict(where or {})}
         given.begin(
             labels.sample(connect(path), task, n, seed=seed, strata=strata, where=where), **about
@@ -94,22 +104,15 @@ class Annotator(w.VBox):  # type: ignore[misc]
     def __init__(self, given: labels.Labels) -> None:
         self.labels = given
         self._con = connect(given.study)
-        self._ends = _range(self._con, given.items[0].criterion)
+        self._is_check = given.task in labels.CHECKS
+        self._ends = _range(self._con, given.items[0])
         self._at = given.next() or 0
+        self._is_warned = False
         self._keys = _Keys()
         self._bar = w.IntProgress(max=len(given.items), layout=w.Layout(width="20em"))
         self._said, self._question, self._page, self._end = (w.HTML() for _ in range(4))
         self._note = w.Text(placeholder="note (optional)", layout=w.Layout(width="30em"))
-        buttons = [
-            self._button(text, key)
-            for text, key in (
-                ("Yes", "y"),
-                ("No", "n"),
-                ("Skip", "s"),
-                ("Undo", "u"),
-                ("Back", "b"),
-            )
-        ]
+        buttons = [self._button(text, key) for text, key in _BUTTONS]
         self._done = w.Button(description="Finish", button_style="primary")
         self._done.on_click(lambda _: self._finish())
         self._keys.observe(lambda change: self.press(change["new"].split("\0")[0]), "pressed")
@@ -162,6 +165,8 @@ class Annotator(w.VBox):  # type: ignore[misc]
                 "before is safe; free some space and label this one again."
             )
             return
+        self._is_warned = False
+        self._end.value = ""
         self._show()
 
     def _show(self) -> None:
@@ -174,6 +179,8 @@ class Annotator(w.VBox):  # type: ignore[misc]
         self._said.value = f"{done} · item {self._at + 1}: <b>{now}</b>"
         name, text = _asked(self._con, item)
         self._question.value = f"<b>{html.escape(name)}</b>: {html.escape(clean(text or ''))}"
+        if self._is_check:
+            self._question.value += f"<div>{_OUT}</div>"
         low, high = self._ends
         digits = "" if (low, high) == (0, 1) else f" or a digit from {low:g} to {high:g}"
         self._keys.hint = (
@@ -185,20 +192,20 @@ class Annotator(w.VBox):  # type: ignore[misc]
     def _finish(self) -> None:
         """Store the labels, and show how far people agree."""
         given = self.labels
+        failed = 0 if self._is_warned else given.failures()
+        if failed:
+            self._is_warned = True
+            self._end.value = (
+                f"<b>{failed} of {len(given.labels)} failed.</b> {_OUT} Nothing is stored yet: "
+                "press Finish again to store them."
+            )
+            return
         try:
             made = given.finish()
             con = connect(given.study)
-            people = [
-                row[0]
-                for row in con.sql(
-                    "SELECT DISTINCT judge FROM judgments JOIN judges USING (judge) "
-                    "WHERE kind = 'human' AND criterion = ? ORDER BY 1",
-                    params=[given.items[0].criterion],
-                ).fetchall()
-            ]
             parts = [f"{made['verdicts'].item()} verdicts of {html.escape(given.expert)} stored."]
-            if len(people) > 1:
-                parts.append(_table(agreement(con, given.items[0].criterion, people)))
+            agreed = _agreed(con, given.items[0])
+            parts += [_table(agreed)] if agreed.height else []
             apart = labels.disagreements(con, given.task)
             parts.append(f"<b>To be settled: {apart.height}</b>")
             parts += [_table(apart)] if apart.height else []
@@ -207,19 +214,43 @@ class Annotator(w.VBox):  # type: ignore[misc]
             self._end.value = f"<b>{html.escape(str(problem))}</b>"
 
 
+_OUT = (
+    "An instance that fails one check of one person leaves all scores, for every model and judge, "
+    "once stored."
+)
+
+
 def _table(frame: pl.DataFrame) -> str:
     return tables.html(frame).as_raw_html()
 
 
-def _range(con: Any, criterion: str) -> tuple[float, float]:
+def _agreed(con: Any, item: labels.Item | labels.Check) -> pl.DataFrame:
+    """How far people agree; without rows when there are fewer than two."""
+    if isinstance(item, labels.Check):
+        return labels.check_agreement(con, item.check)
+    people = con.sql(
+        "SELECT DISTINCT judge FROM judgments JOIN judges USING (judge) "
+        "WHERE kind = 'human' AND criterion = ? ORDER BY 1",
+        params=[item.criterion],
+    ).fetchall()
+    if len(people) < 2:
+        return pl.DataFrame()
+    return agreement(con, item.criterion, [row[0] for row in people])
+
+
+def _range(con: Any, item: labels.Item | labels.Check) -> tuple[float, float]:
+    if isinstance(item, labels.Check):
+        return 0.0, 1.0
     found = con.sql(
-        "SELECT lowest, highest FROM criteria WHERE criterion = ?", params=[criterion]
+        "SELECT lowest, highest FROM criteria WHERE criterion = ?", params=[item.criterion]
     ).fetchall()
     return float(found[0][0]), float(found[0][1])
 
 
-def _asked(con: Any, item: labels.Item) -> tuple[str, str | None]:
-    """What the label is about: a dimension and a constraint, or a criterion and what it means."""
+def _asked(con: Any, item: labels.Item | labels.Check) -> tuple[str, str | None]:
+    """What a label is about: a dimension and a constraint, or a criterion or check explained."""
+    if isinstance(item, labels.Check):
+        return item.check.replace("_", " "), labels.CHECKS[item.check]
     sql, key = (
         ("SELECT dimension, text FROM constraints WHERE constraint_id = ?", item.target_id)
         if item.criterion == "adherence"
@@ -229,11 +260,36 @@ def _asked(con: Any, item: labels.Item) -> tuple[str, str | None]:
     return str(name), text
 
 
-def _blind(con: Any, item: labels.Item) -> Reading:
+def _blind(con: Any, item: labels.Item | labels.Check) -> Reading:
     """What is to be labelled, without model and verdicts, and without what gives the label away."""
+    if isinstance(item, labels.Check):
+        return _unused(con, item)
     name, text = _asked(con, item)
     row = {"dimension": name, "constraint": text, "verdict": "to label", "reason": "", "judge": ""}
     about = {**heading(con, item.response_id), "model": None, "setting": None}
     about["context_mode"] = None  # a gap says that the right answer is to decline
     shown = documents(con, item.response_id).with_columns(role=pl.lit(""))
     return Reading(about, shown, pl.DataFrame([row]), "not shown")
+
+
+def _unused(con: Any, item: labels.Check) -> Reading:
+    """An instance before use: query and requirements, and what its context is to be, if asked."""
+    key = [item.instance_id]
+    about = con.sql(
+        "SELECT q.text AS query, q.domain, i.context_mode::VARCHAR AS context_mode "
+        "FROM instances AS i LEFT JOIN queries AS q USING (query_id) WHERE i.instance_id = ?",
+        params=key,
+    ).pl()
+    demanded = con.sql(
+        'SELECT coalesce(d.label, c.dimension) AS dimension, c.text AS "constraint" '
+        "FROM instance_constraints AS ic JOIN constraints AS c USING (constraint_id) "
+        "LEFT JOIN dimensions AS d USING (dimension) WHERE ic.instance_id = ? ORDER BY ic.ordinal",
+        params=key,
+    ).pl()
+    head = about.row(0, named=True)
+    shown = None
+    if item.check == "query_consistency":
+        head["context_mode"] = None  # the requirements are to suit the query, whatever is retrieved
+    else:
+        shown = retrieved(con, item.instance_id).with_columns(role=pl.lit(""))
+    return Reading(head, shown, demanded, "")

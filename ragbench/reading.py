@@ -163,12 +163,15 @@ def documents(con: Con, response_id: str) -> pl.DataFrame:
     """
     refresh(con)
     cursor = con.cursor()
-    heading(cursor, response_id)
-    return cursor.sql(
-        "SELECT x.rank, x.role::VARCHAR AS role, x.doc_id, d.title, d.text FROM responses AS r "
-        "JOIN contexts AS x USING (instance_id) LEFT JOIN documents AS d USING (doc_id) "
-        "WHERE r.response_id = ? ORDER BY x.rank",
-        params=[response_id],
+    return retrieved(cursor, heading(cursor, response_id)["instance_id"])
+
+
+def retrieved(con: Con, instance_id: str) -> pl.DataFrame:
+    """One row per document in the context of an instance, as `documents` gives them."""
+    return con.sql(
+        "SELECT x.rank, x.role::VARCHAR AS role, x.doc_id, d.title, d.text FROM contexts AS x "
+        "LEFT JOIN documents AS d USING (doc_id) WHERE x.instance_id = ? ORDER BY x.rank",
+        params=[instance_id],
     ).pl()
 
 
@@ -190,64 +193,79 @@ def heading(cursor: Con, response_id: str) -> dict[str, Any]:
 
 
 class Reading:
-    """An annotated reading: notebooks show it as a page, `print` as plain text."""
+    """An annotated reading: notebooks show it as a page, `print` as plain text.
+
+    A head without a response makes the reading of an instance: without panel and verdicts, and
+    without documents when `shown` is None.
+    """
 
     def __init__(
         self,
         head: dict[str, Any],
-        shown: pl.DataFrame,
+        shown: pl.DataFrame | None,
         judged: pl.DataFrame,
         panel: str,
         *,
         conflicts: pl.DataFrame | None = None,
         beside: Sequence[dict[str, Any]] = (),
     ) -> None:
-        self.head, self.documents, self.verdicts, self.panel = head, shown, judged, panel
+        self.head, self.verdicts, self.panel = head, judged, panel
+        self.documents = pl.DataFrame() if shown is None else shown
+        self._has_documents, self._is_answered = shown is not None, "response" in head
         self.conflicts = pl.DataFrame() if conflicts is None else conflicts
         self.beside = beside
 
     def _facts(self) -> list[str]:
         head = self.head
         modes = {entry.key: entry.label for entry in taxonomy.CONTEXT_MODES}
-        origin = SIMULATED if head["origin"] == "simulated" else head["origin"]
-        parts = [head["model"], head["setting"], head["domain"], modes.get(head["context_mode"])]
-        return [str(part) for part in (*parts, f"panel: {self.panel}", origin) if part]
+        parts = [head.get("model"), head.get("setting"), head["domain"]]
+        parts.append(modes.get(head["context_mode"]))
+        if self._is_answered:
+            origin = SIMULATED if head["origin"] == "simulated" else head["origin"]
+            parts += [f"panel: {self.panel}", origin]
+        return [str(part) for part in parts if part]
 
     def __str__(self) -> str:
         lines = [" · ".join(self._facts()), "", f"Query: {_plain(self.head['query'])}", ""]
         for row in self.documents.iter_rows(named=True):
             lines.append(f"[{row['rank']}, {row['role']}] {_plain(row['title'])}")
             lines.append(f"    {_plain(row['text'])}")
-        lines += ["", f"Response: {_plain(self.head['response'] or self.head['error'])}", ""]
+        if self._is_answered:
+            lines += ["", f"Response: {_plain(self.head['response'] or self.head['error'])}", ""]
         for row in self.verdicts.iter_rows(named=True):
-            lines.append(f"{_mark(row['verdict'])} {row['dimension']}: {_plain(row['constraint'])}")
-            lines.append(f"    {row['verdict']}: {_plain(row['reason'])}")
+            sign = _mark(row["verdict"]) if self._is_answered else "-"
+            lines.append(f"{sign} {row['dimension']}: {_plain(row['constraint'])}")
+            if self._is_answered:
+                lines.append(f"    {row['verdict']}: {_plain(row['reason'])}")
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         said = " · ".join(_safe(text) for text in self._facts())
-        said = said.replace(SIMULATED, f'<b style="color:{style.ALARM}">{SIMULATED}</b>')
+        said = said.replace(SIMULATED, f'<b style="{_chip(style.ALARM)}">{SIMULATED}</b>')
         papers = [
             _line(f"{row['rank']}", _tag(row["role"]), _block(row["title"], row["text"]))
             for row in self.documents.iter_rows(named=True)
         ]
-        head = self.head
-        answers = [_answer(head), *map(_answer, self.beside)]
-        parts = [
-            f"<small>{said}</small>",
-            _section("Query", f"<div>{_safe(head['query'])}</div>"),
-            _section("Documents, as the model saw them", _table(papers)),
-            _conflicts(self.conflicts),
-            _section("Response" if len(answers) == 1 else "Responses", _columns(answers)),
-            _section(
-                "Every requirement: verdict, and why",
-                _table([_judged(row) for row in self.verdicts.iter_rows(named=True)]),
-            ),
-        ]
+        parts = [f"<small>{said}</small>"]
+        parts.append(_section("Query", f"<div>{_safe(self.head['query'])}</div>"))
+        if self._has_documents:
+            parts.append(_section("Documents, as the model saw them", _table(papers)))
+        parts += [_conflicts(self.conflicts), *self._judged()]
         look = "max-width:60em;text-align:left"
         return f'<div class="mathjax_ignore tex2jax_ignore" style="{look}">{"".join(parts)}</div>'
+
+    def _judged(self) -> list[str]:
+        """The response with its verdicts; of an instance what is demanded."""
+        rows = list(self.verdicts.iter_rows(named=True))
+        if not self._is_answered:
+            return [_section("Every requirement", _table([_line(_demand(row)) for row in rows]))]
+        answers = [_answer(self.head), *map(_answer, self.beside)]
+        return [
+            _section("Response" if len(answers) == 1 else "Responses", _columns(answers)),
+            _section("Every requirement: verdict, and why", _table([_judged(row) for row in rows])),
+        ]
 
 
 def reading(
@@ -291,11 +309,11 @@ def _judged(row: dict[str, Any]) -> str:
     if row.get("raw"):
         way = f" (read as {_safe(row['parse_path'])})" if row.get("parse_path") else ""
         why += _folded(f"what the judge wrote{way}", _safe(row["raw"]))
-    return _line(
-        _tag(row["verdict"]),
-        f"<b>{_safe(row['dimension'])}</b><br>{_safe(row['constraint'])}",
-        why,
-    )
+    return _line(_tag(row["verdict"]), _demand(row), why)
+
+
+def _demand(row: dict[str, Any]) -> str:
+    return f"<b>{_safe(row['dimension'])}</b><br>{_safe(row['constraint'])}"
 
 
 def _answer(head: dict[str, Any]) -> str:
@@ -359,10 +377,13 @@ def _tag(word: str | None) -> str:
     """A verdict or a role, told by its word and its sign and not by colour alone."""
     text = word or "–"
     sign = f"{_SIGNS[text]} " if text in _SIGNS else ""
-    look = f"color:{_TONES.get(text, style.QUIET)}" + (
-        "" if len(text) > 20 else ";white-space:nowrap"
-    )
+    look = _chip(_TONES.get(text, style.QUIET)) + ("" if len(text) > 20 else ";white-space:nowrap")
     return f'<b style="{look}">{sign}{_safe(text)}</b>'
+
+
+def _chip(colour: str) -> str:
+    """White on a colour: legible whatever the page behind it, light or dark."""
+    return f"color:#fff;background-color:{colour};padding:0 .35em;border-radius:3px"
 
 
 def _block(title: object, text: object) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import ragbench
 from ragbench import labels
-from ragbench.annotating import _blind
+from ragbench.annotating import _blind, annotator
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.reading import reading
 
@@ -43,7 +43,7 @@ def test_a_dimension_and_a_criterion_are_tasks_and_others_are_refused(con):
     with pytest.raises(UnknownName, match="rejecton"):
         labels.sample(con, "rejecton")
     with pytest.raises(RagbenchError, match="nothing to label"):
-        labels.sample(con, "rejection", where={"model": "nobody"})
+        labels.sample(con, "rejection", where={"context_mode": "noise"})
 
 
 def test_the_page_to_label_does_not_give_the_label_away(study, con):
@@ -142,3 +142,106 @@ def test_finished_labels_are_verdicts_of_a_person_with_seed_and_weights(study, c
     reasons = con.sql("SELECT reason FROM evidence WHERE judge = 'ann'").fetchall()
     assert reasons == [("why",)]
     assert ragbench.check(con).filter(pl.col("relation") == "judgments").is_empty()
+
+
+def test_expert_checks_draw_instances_with_responses_or_without(study, con):
+    ragbench.append(
+        study,
+        {"instances": [{"instance_id": "new", "query_id": "law", "context_mode": "clean"}]},
+        origin="recorded",
+    )
+    whole = labels.sample(con, "context_validity")
+    assert {item.instance_id for item in whole} == {
+        "law-noise",
+        "law-gap",
+        "med-noise",
+        "med-gap",
+        "new",
+    }
+    few = labels.sample(con, "query_consistency", 2, seed=1, strata=["language"])
+    assert few == labels.sample(con, "query_consistency", 2, seed=1, strata=["language"])
+    assert sum(item.weight for item in few) == pytest.approx(5)
+    assert {item.check for item in few} == {"query_consistency"}
+    (new,) = labels.sample(con, "context_validity", where={"context_mode": "clean"})
+    assert new == labels.Check("new", "context_validity", 1.0)
+    with pytest.raises(UnknownName, match="no column 'model'"):
+        labels.sample(con, "context_validity", strata=["model"])
+
+
+def test_the_page_of_a_check_shows_no_response_role_or_verdict(study, con):
+    text = con.sql(
+        "SELECT text FROM responses WHERE response_id = 'law-gap/model-a/given_context/0'"
+    )
+    answer = text.fetchall()[0][0]
+    page = _blind(con, labels.Check("law-gap", "context_validity", 1.0))
+    shown = page._repr_html_()
+    assert "Knowledge gap" in shown, "what the context is to be"
+    for requirement in ("knowledge_gap", "如果资料中没有答案，请明说。"):
+        assert requirement in shown or "Knowledge" in shown
+    assert "Documents" in shown
+    for hidden in (answer, "model-a", ">noise<", "met", "Response", "panel"):
+        assert hidden not in shown, hidden
+        assert hidden not in str(page), hidden
+    page = _blind(con, labels.Check("law-gap", "query_consistency", 1.0))._repr_html_()
+    assert "Every requirement" in page
+    assert "Documents" not in page
+    assert "Knowledge gap<" not in page.split("Query")[0]
+
+
+def test_an_instance_that_fails_a_check_of_a_person_leaves_all_scores(study, con):
+    before = ragbench.scores(con, "model")["planned"].to_list()
+    for expert in ("ann", "ben"):
+        given = labels.Labels(study, "context_validity", expert)
+        given.begin(labels.sample(con, "context_validity", seed=7), seed=7)
+        for at, item in enumerate(given.items):
+            fails = expert == "ann" and item.instance_id == "law-gap"
+            given.put(at, 0.0 if fails else 1.0, "the answer is there" if fails else "")
+        again = labels.Labels(study, "context_validity", expert)
+        assert again.items == given.items
+        made = again.finish()
+        assert made.row(0) == (4, 3 if expert == "ann" else 4)
+        again.finish()  # twice changes nothing
+    con = ragbench.connect(study)
+    assert con.sql("SELECT kind::VARCHAR FROM judges WHERE judge = 'ann'").fetchall() == [
+        ("human",)
+    ]
+    failed = con.sql(
+        'SELECT instance_id, "check", judge, note FROM verifications WHERE NOT passed'
+    ).fetchall()
+    assert failed == [("law-gap", "context_validity", "ann", "the answer is there")]
+    config = json.loads(con.sql("SELECT config FROM runs WHERE step = 'annotate'").fetchall()[0][0])
+    assert config["seed"] == 7
+    assert config["weights"]["law-gap/context_validity"] == 1.0
+    after = ragbench.scores(con, "model")["planned"].to_list()
+    assert after == [planned - 1 for planned in before]
+    both = labels.check_agreement(con, "context_validity")
+    assert both.select("judge_a", "judge_b", "n", "unmatched", "agreement").row(0) == (
+        *("ann", "ben", 4, 0),
+        0.75,
+    )
+    apart = labels.disagreements(con, "context_validity")
+    assert apart.row(0) == ("law-gap", "ann: failed (the answer is there); ben: passed")
+    assert apart.height == 1
+    assert labels.check_agreement(con, "query_consistency").is_empty()
+    assert ragbench.check(con).filter(pl.col("relation") == "verifications").is_empty()
+
+
+def test_the_widget_says_what_a_failed_check_does_and_asks_before_it_is_stored(study):
+    made = annotator(study, "context_validity", "ann", seed=2)
+    assert "leaves all scores" in made._question.value
+    made.press("n")
+    for _ in range(3):
+        made.press("y")
+    assert "4 of 4 labelled" in made._said.value
+    made._done.click()
+    assert "1 of 4 failed" in made._end.value
+    assert "press Finish again" in made._end.value
+    stored = "SELECT count(*) FROM verifications"
+    assert ragbench.connect(study).sql(stored).fetchall() == [(0,)]
+    made._done.click()
+    assert "4 verdicts of ann stored" in made._end.value
+    assert ragbench.connect(study).sql(stored).fetchall() == [(4,)]
+    resumed = annotator(study, "context_validity", "ann")
+    assert "4 of 4 labelled" in resumed._said.value
+    resumed._done.click()
+    assert "press Finish again" not in resumed._end.value, "what is stored already is not asked"
