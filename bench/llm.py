@@ -1,198 +1,224 @@
-"""What a thousand answers cost beside the calls themselves: wall time, CPU and memory.
+"""What a thousand answers and their verdicts cost beside the calls: wall time, CPU and memory.
 
     python bench/llm.py                 # concurrency 10, 50, 200
     python bench/llm.py --calls 300 --clients ragbench,aiohttp
+    python bench/llm.py --python inspect_ai=/a/venv/bin/python --python lm-eval=/b/venv/bin/python
 
-A server of its own process on loopback answers after 200 ms; prompts have 12,000 characters. The
-ideal is calls x latency / concurrency. `ragbench` is `ragbench.answer` from the connection to the
-stored row; the peers only make the calls. Each runs in a process of its own.
+Two servers on loopback, each a process of its own, take 200 ms: one answers, one judges. Prompts
+have 12,000 characters. Each answer is judged once; the ideal is calls x latency / concurrency over
+all of them. `ragbench` is `answer` and then `judge`, from the opened study to the stored row; the
+peers keep nothing, except inspect_ai, which writes its log. Each client runs in a process of its
+own and is measured after its imports. A peer that ragbench does not depend on runs where it is
+installed, or in the interpreter that --python names.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llm_peers import PEERS, TEXT, Parts, Task, measured
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from llm_server import running
-
 LATENCY = 0.2
-LIMITS = {10: 1.1, 50: 1.1, 200: 1.6}
+WALL_LIMITS = {10: 1.1, 50: 1.1, 200: 1.6}
 CPU_LIMIT, MEMORY_LIMIT = 2.5, 80.0
-CLIENTS = ("ragbench", "aiohttp", "openai", "litellm")
-TEXT = "All work and no play. " * 550
+OVER_LITELLM = 2.0  # ms of CPU per call
+THROUGH = "ragbench-litellm"
+OURS = ("ragbench", THROUGH)
+CLIENTS = ("ragbench", "aiohttp", "openai", "lm-eval", "litellm", THROUGH, "inspect_ai")
+PARTS = ("answers", "judging")
+PEER_FILE = Path(__file__).with_name("llm_peers.py")
+
+
+# ---------------------------------------------------------------- ragbench
 
 
 def study(path: Path, calls: int) -> None:
+    """Queries with one document and one constraint that only a model can judge."""
     import ragbench as rb
 
-    rows: dict[str, list[dict[str, Any]]] = {"queries": [], "documents": []}
-    rows |= {"instances": [], "contexts": []}
+    names = ("queries", "documents", "constraints")
+    names += ("instances", "instance_constraints", "contexts")
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for i in range(calls):
-        rows["queries"].append({"query_id": f"q{i}", "language": "en", "text": f"Why {i}?"})
+        query, constraint, instance = f"q{i}", f"q{i}.c1", f"q{i}-open"
+        rows["queries"].append({"query_id": query, "language": "en", "text": f"Why {i}?"})
         rows["documents"].append({"doc_id": f"d{i}", "text": TEXT})
-        instance = {"instance_id": f"q{i}-open"}
-        rows["instances"].append({**instance, "query_id": f"q{i}", "context_mode": "open"})
-        rows["contexts"].append({**instance, "rank": 1, "doc_id": f"d{i}"})
+        rows["constraints"].append(
+            {"constraint_id": constraint, "query_id": query, "dimension": "audience"}
+            | {"text": "Write for newcomers."}
+        )
+        rows["instances"].append(
+            {"instance_id": instance, "query_id": query, "context_mode": "open"}
+        )
+        rows["instance_constraints"].append(
+            {"instance_id": instance, "ordinal": 1, "constraint_id": constraint}
+        )
+        rows["contexts"].append({"instance_id": instance, "rank": 1, "doc_id": f"d{i}"})
     rb.append(path, rows)
 
 
-def client(name: str, base_url: str, concurrency: int, calls: int, path: str) -> dict[str, float]:
-    """Seconds, CPU seconds and megabytes that `calls` take, measured after the imports."""
-    prepare = {"ragbench": _ragbench, "aiohttp": _aiohttp, "openai": _openai, "litellm": _litellm}
-    call = prepare[name](base_url, concurrency, calls, path)
-    before = _memory()
-    wall, cpu = time.perf_counter(), time.process_time()
-    call()
-    return {
-        "wall": time.perf_counter() - wall,
-        "cpu": time.process_time() - cpu,
-        "memory": _memory() - before,
-    }
-
-
-def _memory() -> float:
-    """The most that this process has held, in megabytes (getrusage would count its parent in)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def _ragbench(base_url: str, concurrency: int, calls: int, path: str) -> Any:
+def ours(task: Task, *, by_litellm: bool = False) -> Parts:
+    """`answer` and `judge`, to the last stored row."""
     import aiohttp  # noqa: F401
     import duckdb  # noqa: F401
     import polars  # noqa: F401
     import pyarrow  # noqa: F401
 
     import ragbench as rb
+    from ragbench.judging import llm_judge  # noqa: F401
     from ragbench.run import answer
 
-    def call() -> None:
-        report = answer(path, "ok", base_url=base_url, concurrency=concurrency)
-        assert report["answered"].item() == calls
-        stored = rb.connect(path).sql("SELECT count(text) FROM responses").fetchall()
-        assert stored == [(calls,)]
+    if by_litellm:
+        os.environ |= {"OPENAI_API_KEY": "x", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        import litellm  # noqa: F401
 
-    return call
+    def asked(model: str, url: str) -> tuple[str, dict[str, Any]]:
+        options: dict[str, Any] = {"concurrency": task.concurrency}
+        if not by_litellm:
+            return model, {**options, "base_url": url}
+        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_BASE": url}
+        return f"openai/{model}", options
 
+    def answers() -> None:
+        model, options = asked("ok", task.answers)
+        assert answer(task.folder, model, **options)["answered"].item() == task.calls
+        assert _count(task.folder, "responses WHERE text IS NOT NULL") == task.calls
 
-def _messages(i: int) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"{TEXT} Why {i}?"}]
+    def judging() -> None:
+        model, options = asked("honest", task.judging)
+        found = rb.judge(task.folder, model, criteria=["adherence"], **options)
+        assert found["judged"].item() == task.calls
+        assert _count(task.folder, "judgments WHERE score IS NOT NULL") == task.calls
 
-
-def _together(one: Any, concurrency: int, calls: int) -> Any:
-    async def main() -> None:
-        free = asyncio.Semaphore(concurrency)
-
-        async def bounded(i: int) -> None:
-            async with free:
-                assert (await one(i)).startswith("answer")
-
-        await asyncio.gather(*map(bounded, range(calls)))
-
-    return main
-
-
-def _aiohttp(base_url: str, concurrency: int, calls: int, path: str) -> Any:
-    import aiohttp
-
-    async def main() -> None:
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(connector=connector) as session:
-
-            async def one(i: int) -> str:
-                body = {"model": "ok", "messages": _messages(i)}
-                async with session.post(f"{base_url}/chat/completions", json=body) as response:
-                    found = await response.json()
-                return str(found["choices"][0]["message"]["content"])
-
-            await _together(one, concurrency, calls)()
-
-    return lambda: asyncio.run(main())
+    return {"answers": answers, "judging": judging}
 
 
-def _openai(base_url: str, concurrency: int, calls: int, path: str) -> Any:
-    import openai
+def _count(path: str, of: str) -> int:
+    import ragbench as rb
 
-    async def main() -> None:
-        http = openai.DefaultAioHttpClient()
-        asked = openai.AsyncOpenAI(base_url=base_url, api_key="x", http_client=http)
-        async with asked:
-
-            async def one(i: int) -> str:
-                found = await asked.chat.completions.create(model="ok", messages=_messages(i))
-                return str(found.choices[0].message.content)
-
-            await _together(one, concurrency, calls)()
-
-    return lambda: asyncio.run(main())
+    return int(rb.connect(path).sql(f"SELECT count(*) FROM {of}").fetchall()[0][0])
 
 
-def _litellm(base_url: str, concurrency: int, calls: int, path: str) -> Any:
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    import litellm
+# ---------------------------------------------------------------- the table
 
-    async def one(i: int) -> str:
-        found = await litellm.acompletion(
-            model="openai/ok", api_base=base_url, api_key="x", messages=_messages(i)
-        )
-        return str(found.choices[0].message.content)
 
-    return lambda: asyncio.run(_together(one, concurrency, calls)())
+def run(name: str, concurrency: int, calls: int, python: str) -> dict[str, Any]:
+    """One client in a process of its own, against servers of its own."""
+    import judge_server
+    import llm_server
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        llm_server.running(Path(folder), latency=LATENCY) as answers,
+        judge_server.serve(LATENCY) as judges,
+    ):
+        place = Path(folder) / "study.duckdb"
+        if name in OURS:
+            study(place, calls)
+        words = (name, answers.base_url, judges.base_url, str(concurrency), str(calls), str(place))
+        command = [sys.executable, __file__, "--one"] if name in OURS else [python, str(PEER_FILE)]
+        done = subprocess.run([*command, *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+HEAD = (
+    "                           wall/ideal                CPU ms/call               memory\n"
+    "client             at once      all  answers judging      all  answers judging     MB  limits"
+)
+
+
+def line(name: str, concurrency: int, calls: int, found: Mapping[str, Any]) -> str:
+    """A line of the table; `-` where a client answers and judges in one go."""
+    parts = found["parts"]
+    cells = f"{name:<18} {concurrency:>7}"
+    for what, unit in (("wall", calls * LATENCY / concurrency), ("cpu", calls / 1000)):
+        cells += f" {_total(found, what) / unit / 2:>8.2f}"
+        for part in PARTS:
+            cells += f" {parts[part][what] / unit:>8.2f}" if part in parts else f" {'-':>8}"
+    return f"{cells} {found['memory']:>6.0f}"
+
+
+def _total(found: Mapping[str, Any], what: str) -> float:
+    return float(sum(part[what] for part in found["parts"].values()))
+
+
+def verdict(name: str, concurrency: int, calls: int, found: Mapping[str, Any], bare: float) -> str:
+    """What is claimed of a client, and whether it holds; `bare` is the CPU time of litellm."""
+    cpu = _total(found, "cpu") / calls / 2 * 1000
+    if name == THROUGH and bare:
+        over = cpu - bare / calls / 2 * 1000
+        is_met = over <= OVER_LITELLM
+        return f"{over:+.2f} ms to litellm, at most {OVER_LITELLM:g}: {_says(is_met)}"
+    if name != "ragbench" or concurrency not in WALL_LIMITS:
+        return ""
+    limit = WALL_LIMITS[concurrency]
+    wall = _total(found, "wall") / (2 * calls * LATENCY / concurrency)
+    is_met = wall <= limit and cpu <= CPU_LIMIT and found["memory"] <= MEMORY_LIMIT
+    return f"{limit:g}, {CPU_LIMIT:g}, {MEMORY_LIMIT:g}: {_says(is_met)}"
+
+
+def _says(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
+
+
+def table(
+    clients: Sequence[str], concurrencies: Sequence[int], calls: int, pythons: Mapping[str, str]
+) -> None:
+    """Every client at every concurrency, one after the other; a peer that is not there, once."""
+    missing: set[str] = set()
+    for concurrency in concurrencies:
+        bare = 0.0
+        for name in clients:
+            if name in missing:
+                continue
+            found = run(name, concurrency, calls, pythons.get(name, sys.executable))
+            if found.get("is_missing"):
+                missing.add(name)
+                print(f"{name:<18} not installed: pip install {PEERS[name].install}")
+                continue
+            if name == "litellm":
+                bare = _total(found, "cpu")
+            shown = line(name, concurrency, calls, found)
+            print(f"{shown}  {verdict(name, concurrency, calls, found, bare)}".rstrip(), flush=True)
 
 
 def main() -> None:
-    """Run every client at every concurrency, one after the other."""
+    """Run what was asked for, or one client where this process is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--calls", type=int, default=1000, help="answers, and as many verdicts")
     parser.add_argument("--clients", default=",".join(CLIENTS))
-    parser.add_argument("--concurrency", default=",".join(map(str, LIMITS)))
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--concurrency", default=",".join(map(str, WALL_LIMITS)))
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--one", nargs=6, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
-        name, base_url, concurrency, path = chosen.one
-        print(json.dumps(client(name, base_url, int(concurrency), chosen.calls, path)))
+        name, answers, judging, concurrency, calls, path = chosen.one
+        task = Task(answers, judging, int(concurrency), int(calls), path)
+        print(json.dumps(measured(partial(ours, by_litellm=name == THROUGH), task)))
         return
-    print(f"{chosen.calls} calls of {LATENCY * 1000:.0f} ms, prompts of {len(TEXT):,} characters")
-    print("client     at once   wall/ideal   CPU ms/call   memory MB   limits")
-    for concurrency in map(int, chosen.concurrency.split(",")):
-        for name in chosen.clients.split(","):
-            _measure(name, concurrency, chosen.calls)
-
-
-def _measure(name: str, concurrency: int, calls: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder), latency=LATENCY) as server:
-        path = Path(folder) / "study.duckdb"
-        if name == "ragbench":
-            study(path, calls)
-        words = [name, server.base_url, str(concurrency), str(path)]
-        done = subprocess.run(
-            [sys.executable, __file__, f"--calls={calls}", "--one", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    found = json.loads(done.stdout.splitlines()[-1])
-    ratio = found["wall"] / (calls * LATENCY / concurrency)
-    cpu = found["cpu"] / calls * 1000
-    verdict = ""
-    if name == "ragbench" and concurrency in LIMITS:
-        limit = LIMITS[concurrency]
-        is_met = ratio <= limit and cpu <= CPU_LIMIT and found["memory"] <= MEMORY_LIMIT
-        verdict = f"{limit:g}, {CPU_LIMIT:g}, {MEMORY_LIMIT:g}: {'met' if is_met else 'MISSED'}"
+    clients = chosen.clients.split(",")
+    pythons = dict(given.split("=", 1) for given in chosen.python if "=" in given)
+    if unknown := sorted({*clients, *pythons} - set(CLIENTS)) or len(pythons) < len(chosen.python):
+        parser.error(f"clients are {', '.join(CLIENTS)}, and --python is NAME=PATH: {unknown}")
     print(
-        f"{name:<10} {concurrency:>7} {ratio:>12.2f} {cpu:>13.2f} {found['memory']:>11.0f}   "
-        f"{verdict}",
-        flush=True,
+        f"{chosen.calls:,} answers and as many verdicts, {LATENCY * 1000:.0f} ms each, prompts of "
+        f"{len(TEXT):,} characters\n{HEAD}"
     )
+    table(clients, [int(n) for n in chosen.concurrency.split(",")], chosen.calls, pythons)
 
 
 if __name__ == "__main__":

@@ -109,13 +109,23 @@ def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
     return dict(local.PARAMETERS) if base_url is None and model.startswith("local/") else {}
 
 
-def hide(text: str) -> str:
-    """`text` without the value of any environment variable that holds a secret."""
-    for name, value in os.environ.items():
-        is_secret = name in _named or _SECRET.search(name)
-        if is_secret and len(value) >= 8 and value in text:
-            text = text.replace(value, "***")
+def hide(text: str, values: Sequence[str] | None = None) -> str:
+    """`text` without the value of any environment variable that holds a secret.
+
+    Whoever hides often looks them up once and gives them: `values`, as `secrets` found them.
+    """
+    for value in secrets() if values is None else values:
+        text = text.replace(value, "***")
     return text
+
+
+def secrets() -> list[str]:
+    """The values of the environment variables that hold a secret."""
+    return [
+        value
+        for name, value in os.environ.items()
+        if len(value) >= 8 and (name in _named or _SECRET.search(name))
+    ]
 
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
@@ -294,6 +304,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             "(openai/…, anthropic/…), or give base_url= of an OpenAI-compatible endpoint."
         ) from None
     own = {"api_key": str(whom.key)} if whom.key else {}
+    hidden = secrets()  # looked up once: for each reply it would cost as much as reading it
 
     async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
         began = time.perf_counter()
@@ -312,7 +323,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
         except Exception as error:
             reply = _understood(error, provider, whom.model)
         else:
-            reply = read_reply(json.loads(hide(response.model_dump_json())))
+            reply = read_reply(json.loads(hide(response.model_dump_json(), hidden)))
             reply = reply._replace(cost=_litellm_cost(response, reply, whom))
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
@@ -358,6 +369,9 @@ def _litellm_cost(response: Any, reply: Reply, whom: Target) -> float | None:
 
     if whom.prices:
         return priced(reply, whom.prices)
+    known = getattr(response, "_hidden_params", None) or {}
+    if "response_cost" in known:  # worked out already, and dear to work out again
+        return None if known["response_cost"] is None else float(known["response_cost"])
     try:
         return float(litellm.completion_cost(response, model=whom.model))
     except Exception:  # no price known

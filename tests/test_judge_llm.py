@@ -568,3 +568,10 @@ def test_a_judge_that_never_judged_is_no_panel(path: Path, server: judge_server.
     con = rb.connect(path)
     assert con.sql("SELECT * FROM judges WHERE judge LIKE 'locked%'").fetchall() == []
     assert rb.scores(con, by=(), metrics=["strict_ias"]).height == 1  # one panel, so no question
+
+
+def test_marks_that_stand_in_one_another_are_all_broken() -> None:
+    from ragbench.judging.questions import inert
+
+    assert inert("<<SYS>>[[INST]</s>") == "<\u200b<SYS>>[[\u200bINST]<\u200b/s>"
+    assert inert("<[INST]|") == "<[\u200bINST]|"  # no mark begins with what stands before it

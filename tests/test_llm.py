@@ -496,3 +496,19 @@ def test_a_key_is_hidden_whatever_its_variable_is_called(monkeypatch):
         "m", base_url=local, key_env="MY_LLM_AUTH", timeout=1, parameters={}, prices=None
     )
     assert endpoints.hide("it said a-value-nobody-may-see twice") == "it said *** twice"
+    known = endpoints.secrets()
+    assert endpoints.hide("it said a-value-nobody-may-see", known) == "it said ***"
+    monkeypatch.setenv("SHORT_KEY", "answer")  # too short to be one: it would eat words
+    assert endpoints.hide("the answer") == "the answer"
+
+
+def test_what_litellm_worked_out_as_cost_is_not_worked_out_again():
+    from types import SimpleNamespace
+
+    from ragbench import endpoints
+
+    whom = endpoints.target("openai/nobody-knows-this")
+    for known in (0.25, None):
+        response = SimpleNamespace(_hidden_params={"response_cost": known})
+        assert endpoints._litellm_cost(response, Reply(), whom) == known
+    assert endpoints._litellm_cost(SimpleNamespace(), Reply(), whom) is None  # no price known
