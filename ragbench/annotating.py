@@ -15,7 +15,7 @@ import ipywidgets as w
 import polars as pl
 import traitlets
 
-from ragbench import labels, tables
+from ragbench import labels, tables, taxonomy
 from ragbench.contrasts import agreement
 from ragbench.errors import RagbenchError
 from ragbench.metrics import Where
@@ -178,9 +178,10 @@ class Annotator(w.VBox):  # type: ignore[misc]
         done = f"{len(given.labels)} of {len(given.items)} labelled"
         self._said.value = f"{done} · item {self._at + 1}: <b>{now}</b>"
         name, text = _asked(self._con, item)
-        self._question.value = f"<b>{html.escape(name)}</b>: {html.escape(clean(text or ''))}"
+        asked = f"<b>{html.escape(name)}</b>: {html.escape(clean(text or ''))}"
         if self._is_check:
-            self._question.value += f"<div>{_OUT}</div>"
+            asked += f"<div><small>{_OUT}</small></div>"
+        self._question.value = f'<div style="{_LINES}">{asked}</div>'
         low, high = self._ends
         digits = "" if (low, high) == (0, 1) else f" or a digit from {low:g} to {high:g}"
         self._keys.hint = (
@@ -214,9 +215,10 @@ class Annotator(w.VBox):  # type: ignore[misc]
             self._end.value = f"<b>{html.escape(str(problem))}</b>"
 
 
+_LINES = "line-height:1.45;max-width:70em;margin:.3em 0"  # widgets would set lines far apart
 _OUT = (
-    "An instance that fails one check of one person leaves all scores, for every model and judge, "
-    "once stored."
+    "Once stored, an instance that fails one check of one person leaves all scores, for every "
+    "model and judge."
 )
 
 
@@ -250,7 +252,7 @@ def _range(con: Any, item: labels.Item | labels.Check) -> tuple[float, float]:
 def _asked(con: Any, item: labels.Item | labels.Check) -> tuple[str, str | None]:
     """What a label is about: a dimension and a constraint, or a criterion or check explained."""
     if isinstance(item, labels.Check):
-        return item.check.replace("_", " "), labels.CHECKS[item.check]
+        return item.check.replace("_", " "), labels.CHECKS[item.check].format(_meant(con, item))
     sql, key = (
         ("SELECT dimension, text FROM constraints WHERE constraint_id = ?", item.target_id)
         if item.criterion == "adherence"
@@ -258,6 +260,15 @@ def _asked(con: Any, item: labels.Item | labels.Check) -> tuple[str, str | None]
     )
     name, text = con.sql(sql, params=[key]).fetchall()[0]
     return str(name), text
+
+
+def _meant(con: Any, item: labels.Check) -> str:
+    """What the context of an instance is to be."""
+    found = con.execute(
+        "SELECT context_mode::VARCHAR FROM instances WHERE instance_id = ?", [item.instance_id]
+    ).fetchall()
+    mode = next(entry for entry in taxonomy.CONTEXT_MODES if entry.key == found[0][0])
+    return f"{mode.label} – {mode.meaning}"
 
 
 def _blind(con: Any, item: labels.Item | labels.Check) -> Reading:

@@ -20,7 +20,7 @@ from ragbench.figures_panels import equivalence, panels
 from ragbench.figures_planes import heatmap, scatter
 from ragbench.figures_round import radar, sunburst
 from ragbench.figures_rows import bars, spread
-from ragbench.layout import Row, empty, error_bars, laid_out, points_text
+from ragbench.layout import Row, Trace, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 
 __all__ = [
@@ -133,46 +133,48 @@ def _narrowness(pair: tuple[Row, Row]) -> float:
     return 9.0 if gap is None else -gap
 
 
-def _gap_trace(loose: Row, strict: Row, place: int) -> go.Scatter:
+def _gap_trace(loose: Row, strict: Row, place: int) -> Trace:
     """Two dots and, above and below them, where each can be told from the other, their bars."""
     hue = colour(strict["model"]) if strict["model"] else PALETTE[0]
     width, none = _gap(loose, strict), {"value": None, "low": None, "high": None}
     is_narrow = width is not None and abs(width) < 0.01  # then a dot within the ring
-    return go.Scatter(
-        x=[strict["value"], loose["value"], None, strict["value"], None, loose["value"]],
-        y=[-place, -place, None, -place - 0.13, None, -place + 0.13],
-        name=style.label(strict["label"]),
-        mode="lines+markers",
-        line={"width": 7, "color": style.tint(hue, 0.28)},
-        marker={
+    return {
+        "type": "scatter",
+        "x": [strict["value"], loose["value"], None, strict["value"], None, loose["value"]],
+        "y": [-place, -place, None, -place - 0.13, None, -place + 0.13],
+        "name": style.label(strict["label"]),
+        "mode": "lines+markers",
+        "line": {"width": 7, "color": style.tint(hue, 0.28)},
+        "marker": {
             "size": [11, 4 if is_narrow else 11, 0, 0, 0, 0],
             "opacity": 1,  # of sizes that differ plotly would make bubbles to see through
             "color": ["white", *[hue] * 5],
             "line": {"width": [2, 2, 0, 0, 0, 0], "color": hue},
         },
-        error_x=error_bars([none, none, none, strict, none, loose], hue),
-        cliponaxis=False,
-        hovertext=_hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
-        hoverinfo="text",
-    )
+        "error_x": error_bars([none, none, none, strict, none, loose], hue),
+        "cliponaxis": False,
+        "hovertext": _hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
+        "hoverinfo": "text",
+    }
 
 
-def _dot_trace(row: Row, place: int, metric: str) -> go.Scatter:
+def _dot_trace(row: Row, place: int, metric: str) -> Trace:
     hue = colour(row["model"]) if row["model"] else PALETTE[0]
-    return go.Scatter(
-        x=[row["value"]],
-        y=[-place],
-        name=style.label(row["label"]),
-        mode="markers",
-        marker={"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
-        error_x=error_bars([row], hue),
-        cliponaxis=False,
-        hovertext=_hover({metric_label(metric): row}, is_share=is_share(metric)),
-        hoverinfo="text",
-    )
+    return {
+        "type": "scatter",
+        "x": [row["value"]],
+        "y": [-place],
+        "name": style.label(row["label"]),
+        "mode": "markers",
+        "marker": {"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
+        "error_x": error_bars([row], hue),
+        "cliponaxis": False,
+        "hovertext": _hover({metric_label(metric): row}, is_share=is_share(metric)),
+        "hoverinfo": "text",
+    }
 
 
-def _bounds(rows: Sequence[Row]) -> go.Scatter:
+def _bounds(rows: Sequence[Row]) -> Trace:
     x: list[float | None] = []
     y: list[int | None] = []
     for place, row in enumerate(rows):
@@ -180,26 +182,30 @@ def _bounds(rows: Sequence[Row]) -> go.Scatter:
             x += [row["lowest"], row["highest"], None]
             y += [-place, -place, None]
     line = {"width": 19, "color": style.tint(style.QUIET, 0.22)}  # higher than the dot upon it
-    return go.Scatter(x=x, y=y, name="bounds", mode="lines", line=line, hoverinfo="skip", zorder=-1)
+    return {"type": "scatter", "x": x, "y": y, "name": "bounds", "mode": "lines", "line": line} | {
+        "hoverinfo": "skip",
+        "zorder": -1,
+    }
 
 
-def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> go.Scatter:
+def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> Trace:
     """Set a little below each row, so that a diamond near the strict dot stays visible."""
     found = [
         (-place - 0.3, independent[row["key"]])
         for place, row in enumerate(rows)
         if row["key"] in independent
     ]
-    return go.Scatter(
-        x=[row["value"] for _, row in found],
-        y=[height for height, _ in found],
-        name=_INDEPENDENT,
-        mode="markers",
-        marker={"symbol": "diamond", "size": 7, "color": style.QUIET},
-        error_x=error_bars([row for _, row in found], style.QUIET),
-        hovertext=[_hover({_INDEPENDENT: row}) for _, row in found],
-        hoverinfo="text",
-    )
+    return {
+        "type": "scatter",
+        "x": [row["value"] for _, row in found],
+        "y": [height for height, _ in found],
+        "name": _INDEPENDENT,
+        "mode": "markers",
+        "marker": {"symbol": "diamond", "size": 7, "color": style.QUIET},
+        "error_x": error_bars([row for _, row in found], style.QUIET),
+        "hovertext": [_hover({_INDEPENDENT: row}) for _, row in found],
+        "hoverinfo": "text",
+    }
 
 
 def _matched(scores: pl.DataFrame, independence: pl.DataFrame) -> dict[str, Row]:

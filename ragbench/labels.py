@@ -34,12 +34,11 @@ CHECK_STRATA = ("domain", "context_mode")
 CHECKS = {
     "query_consistency": "Do the requirements suit the query and one another, so that one answer "
     "can meet them all?",
-    "context_validity": "Are the documents about the query, and is what an answer needs there or "
-    "not there as the context demands (noise: there, among passages beside the point; gap: not "
-    "there; conflict: there, and contradicted)?",
+    "context_validity": "Are the documents about the query, and are they what was asked for: {}?",
 }
 """What experts check of an instance before use: the two stages of EnterpriseRAG (arXiv 2608.11584),
-Instruction-Query Consistency and Context Validity; the questions are in our words."""
+Instruction-Query Consistency and Context Validity; the questions are in our words. In place of the
+braces stands what the mode of the instance's context means."""
 
 
 class Item(NamedTuple):

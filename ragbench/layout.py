@@ -14,10 +14,12 @@ from ragbench.facts import SIMULATED
 
 LABEL_SIZE, NOTE_SIZE, TITLE_SIZE = 13, 12, 16
 LINE = 17  # pixels between two lines of labels
+_STANDOFF = 6  # pixels between a label and the plot: a mark at 0 reaches out as far
 _LABEL_COLUMNS, _CAPTION_COLUMNS = 25, 76
 _DRAWN = "M{0},{1} L{2},{1} L{2},{3} L{0},{3} Z"
 _DASHES = {"line": "solid", "dashed": "5px,3px", "dotted": "2px,2px"}
 Row = dict[str, Any]
+Trace = dict[str, Any]  # plotly checks it once, in the figure; an object of its own would be twice
 Legend = Sequence[tuple[str, str | None, str]]
 """A mark (dot, ring, square, diamond, triangle, cross; line, dashed, dotted), its colour (None:
 ink), its text."""
@@ -84,19 +86,24 @@ def laid_out(
     pixels of a row; with a `span` the axis is one of proportions.
     """
     lines = [row_lines(parts[0]["label"]) for parts in rows]
-    left = 22 + 7 * max(style.columns(line) for text in lines for line in text)
-    figure.update_xaxes(title_text=style.label(axis))
+    left = 22 + _STANDOFF + 7 * max(style.columns(line) for text in lines for line in text)
+    across: dict[str, Any] = {"title_text": style.label(axis)}
     if span is not None:
         pad = 0.015 * (span[1] - span[0])
-        figure.update_xaxes(range=[span[0] - pad, span[1] + pad], tickformat=".0%")
-        figure.update_xaxes(dtick=0.25 if span == (0.0, 1.0) else None)
+        across |= {"range": [span[0] - pad, span[1] + pad], "tickformat": ".0%"}
+        across["dtick"] = 0.25 if span == (0.0, 1.0) else None
+    figure.update_xaxes(**across)
     figure.update_yaxes(
         range=[-len(rows) + 0.4, 0.6],
+        ticklabelstandoff=_STANDOFF,
         tickmode="array",
         tickvals=[-place for place in range(len(rows))],
         ticktext=["<br>".join(style.label(line) for line in text) for text in lines],
     )
     header, texts = right
+    widest = max(len(line) for text in (header, *texts) for line in text.split("<br>"))
+    margin = {"l": left, "r": 24 + 7 * widest}
+    height = len(rows) * row_height([parts[0]["label"] for parts in rows], least)
     with _together(figure):
         right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
         for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
@@ -105,10 +112,7 @@ def laid_out(
                 low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
                 side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
                 note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
-    widest = max(len(line) for text in (header, *texts) for line in text.split("<br>"))
-    margin = {"l": left, "r": 24 + 7 * widest}
-    height = len(rows) * row_height([parts[0]["label"] for parts in rows], least)
-    return framed(figure, title, notes, margin, height, legend=legend, header=header)
+        return framed(figure, title, notes, margin, height, legend=legend, header=header)
 
 
 def _why_missing(rows: Sequence[Row]) -> str:
@@ -248,6 +252,9 @@ def _add(figure: go.Figure, text: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def _together(figure: go.Figure) -> Iterator[None]:
     """Adds the texts made meanwhile at once: plotly checks all of a figure's with each it gets."""
+    if id(figure) in _waiting:  # within another
+        yield
+        return
     _waiting[id(figure)] = []
     try:
         yield

@@ -62,11 +62,12 @@ class Reader:
 
     def _repr_html_(self) -> str:
         said = f"<p>{len(self)} of {self.found} responses</p>"
-        return said + "".join(
+        pages = "".join(
             f"<details{' open' if len(self) == 1 else ''}><summary>{title}</summary>"
             f"{page._repr_html_()}</details>"
             for title, page in self._titled()
         )
+        return f'<div class="mathjax_ignore tex2jax_ignore">{said}{pages}</div>'
 
     def _titled(self) -> list[tuple[str, Reading]]:
         return [(html.escape(clean(title)), page) for title, page in self.readings]

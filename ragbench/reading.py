@@ -251,9 +251,10 @@ class Reading:
         parts = [f"<small>{said}</small>"]
         parts.append(_section("Query", f"<div>{_safe(self.head['query'])}</div>"))
         if self._has_documents:
-            parts.append(_section("Documents, as the model saw them", _table(papers)))
+            title = "Documents, as the model saw them" if self._is_answered else "Documents"
+            parts.append(_section(title, _table(papers)))
         parts += [_conflicts(self.conflicts), *self._judged()]
-        look = "max-width:60em;text-align:left"
+        look = "max-width:60em;text-align:left;line-height:1.45"
         return f'<div class="mathjax_ignore tex2jax_ignore" style="{look}">{"".join(parts)}</div>'
 
     def _judged(self) -> list[str]:
@@ -375,7 +376,9 @@ def _mark(verdict: str) -> str:
 
 def _tag(word: str | None) -> str:
     """A verdict or a role, told by its word and its sign and not by colour alone."""
-    text = word or "–"
+    if not word:
+        return "–" if word is None else ""
+    text = word
     sign = f"{_SIGNS[text]} " if text in _SIGNS else ""
     look = _chip(_TONES.get(text, style.QUIET)) + ("" if len(text) > 20 else ";white-space:nowrap")
     return f'<b style="{look}">{sign}{_safe(text)}</b>'

@@ -12,6 +12,7 @@ import duckdb
 import ipywidgets as w
 import plotly.graph_objects as go
 import polars as pl
+import traitlets
 
 from ragbench import output
 from ragbench.errors import RagbenchError
@@ -78,6 +79,12 @@ def _named(value: Any) -> str:
     return ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
 
 
+class _Picture(go.FigureWidget):  # type: ignore[misc]
+    """A figure without the bar of buttons, which would lie on the numbers at its edge."""
+
+    _config = traitlets.Dict({"displayModeBar": False}).tag(sync=True)
+
+
 class Explorer(w.VBox):  # type: ignore[misc]
     """The widget that `explorer` makes."""
 
@@ -90,14 +97,19 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._kept: dict[str, Any] = {}
         self._controls = self._made_controls()
         self._filters = self._made_filters()
-        self._figure = go.FigureWidget()
+        self._figure = go.Figure()
         self._notes, self._page = w.HTML(), w.HTML()
-        self._code = w.Textarea(rows=2, disabled=True, layout=w.Layout(width="100%"))
-        self._responses = w.Select(options=[], rows=6, layout=w.Layout(width="100%"))
+        self._code = w.Textarea(rows=3, disabled=True, layout=w.Layout(width="auto"))
+        self._responses = w.Select(options=[], rows=12, layout=w.Layout(width="auto"))
         self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell.")
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
         self.state = whole_state(state)  # complains before anything is shown
+        # Born with its first picture: a browser drops what it is told before it has the code for
+        # the widget, and would show empty axes.
+        self._figure = _Picture(self._figure)
+        for trace in self._figure.data:
+            trace.on_click(self._clicked)
         for control in (*self._controls.values(), *self._filters.values()):
             control.observe(self._changed, "value")
         self._responses.observe(self._read, "value")
@@ -105,6 +117,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         names = ("view", "metric", "by", "across", "panel")
         chosen = w.HBox([self._controls[name] for name in names], layout=_flow())
         sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_flow())
+        behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 24em"))
         filters = w.HBox(list(self._filters.values()), layout=_flow())
         folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
         super().__init__(
@@ -112,11 +125,9 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 chosen,
                 folded,
                 self._notes,
-                self._figure,
+                w.HBox([self._figure, behind], layout=_flow()),
                 self._code,
                 w.HBox([self._stem, self._save, self._saved], layout=_flow()),
-                self._heading,
-                self._responses,
                 self._page,
             ]
         )
@@ -309,8 +320,8 @@ class Explorer(w.VBox):  # type: ignore[misc]
             "by": _dropdown("by", groups),
             "across": _dropdown("across", groups),
             "panel": _dropdown("panel", panels),
-            "a": _dropdown("a", sides),
-            "b": _dropdown("b", sides),
+            "a": _dropdown("a", sides, "28em"),
+            "b": _dropdown("b", sides, "28em"),
         }
 
     def _made_filters(self) -> dict[str, w.SelectMultiple]:
@@ -332,9 +343,14 @@ def _flow() -> w.Layout:
     return w.Layout(flex_flow="row wrap")
 
 
-def _dropdown(name: str, options: list[tuple[str, Any]]) -> w.Dropdown:
+def _dropdown(name: str, options: list[tuple[str, Any]], wide: str = "15em") -> w.Dropdown:
+    """A dropdown that shares its line with others, each at least about `wide`."""
     return w.Dropdown(
-        options=options, description=name, layout=w.Layout(width="20em"), value=options[0][1]
+        options=options,
+        description=name,
+        layout=w.Layout(width="auto", flex=f"1 1 {wide}", max_width="34em"),
+        style={"description_width": "4em"},
+        value=options[0][1],
     )
 
 
