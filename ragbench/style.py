@@ -99,8 +99,13 @@ def clean(value: object) -> str:
     >>> clean("a\\tb\\u202egnp.exe")
     'a b�gnp.exe'
     """
+    return _clean("" if value is None else str(value))
+
+
+@lru_cache(maxsize=20_000)
+def _clean(text: str) -> str:
     letters = []
-    for letter in "" if value is None else str(value):
+    for letter in text:
         if ord(letter) in _BIDI or unicodedata.category(letter) == "Cs":
             letters.append("�")
         else:
