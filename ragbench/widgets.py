@@ -12,7 +12,6 @@ import duckdb
 import ipywidgets as w
 import plotly.graph_objects as go
 import polars as pl
-import traitlets
 
 from ragbench import output
 from ragbench.errors import RagbenchError
@@ -79,12 +78,6 @@ def _named(value: Any) -> str:
     return ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
 
 
-class _Picture(go.FigureWidget):  # type: ignore[misc]
-    """A figure without the bar of buttons, which would lie on the numbers at its edge."""
-
-    _config = traitlets.Dict({"displayModeBar": False}).tag(sync=True)
-
-
 class Explorer(w.VBox):  # type: ignore[misc]
     """The widget that `explorer` makes."""
 
@@ -101,13 +94,15 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._notes, self._page = w.HTML(), w.HTML()
         self._code = w.Textarea(rows=3, disabled=True, layout=w.Layout(width="auto"))
         self._responses = w.Select(options=[], rows=12, layout=w.Layout(width="auto"))
-        self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell.")
+        self._responses.layout.display = "none"  # until there are some
+        self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell to list them.")
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
         self.state = whole_state(state)  # complains before anything is shown
         # Born with its first picture: a browser drops what it is told before it has the code for
         # the widget, and would show empty axes.
-        self._figure = _Picture(self._figure)
+        self._figure = go.FigureWidget(self._figure)
+        self._figure._config = {"displayModeBar": False}  # it would lie on numbers at the edge
         for trace in self._figure.data:
             trace.on_click(self._clicked)
         for control in (*self._controls.values(), *self._filters.values()):
@@ -255,6 +250,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         more = f" (the first {_LISTED})" if len(options) == _LISTED else ""
         self._heading.value = f"<b>Responses</b> of {_safe(said)}{more}:"
         self._responses.options = options
+        self._responses.layout.display = None
         self._responses.value = None
 
     def _behind(self, trace: Any, points: Any) -> dict[str, Any]:
@@ -333,7 +329,8 @@ class Explorer(w.VBox):  # type: ignore[misc]
                     options=values,
                     description=name.replace("_", " "),
                     rows=min(5, len(values)),
-                    layout=w.Layout(width="22em"),
+                    layout=w.Layout(width="24em"),
+                    style={"description_width": "8em"},
                 )
         return filters
 
@@ -348,7 +345,7 @@ def _dropdown(name: str, options: list[tuple[str, Any]], wide: str = "15em") -> 
     return w.Dropdown(
         options=options,
         description=name,
-        layout=w.Layout(width="auto", flex=f"1 1 {wide}", max_width="34em"),
+        layout=w.Layout(width="auto", min_width="10em", max_width="34em", flex=f"1 1 {wide}"),
         style={"description_width": "4em"},
         value=options[0][1],
     )
