@@ -48,6 +48,7 @@ bench: $(READY)  ## speed claims, each beside a peer or a limit
 	$(BIN)/python bench/rules.py
 	$(BIN)/python bench/stats.py
 	$(BIN)/python bench/llm.py
+	$(BIN)/python bench/explorer.py
 
 lock:  ## resolve pyproject.toml again; hashes, no index addresses
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
