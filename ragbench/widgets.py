@@ -112,7 +112,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         names = ("view", "metric", "by", "across", "panel")
         chosen = w.HBox([self._controls[name] for name in names], layout=_flow())
         sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_flow())
-        behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 24em"))
+        behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 30em"))
         filters = w.HBox(list(self._filters.values()), layout=_flow())
         folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
         super().__init__(
