@@ -8,8 +8,9 @@ Two servers on loopback, each a process of its own, take 200 ms: one answers, on
 have 12,000 characters. Each answer is judged once; the ideal is calls x latency / concurrency over
 all of them. `ragbench` is `answer` and then `judge`, from the opened study to the stored row; the
 peers keep nothing, except inspect_ai, which writes its log. Each client runs in a process of its
-own and is measured after its imports. A peer that ragbench does not depend on runs where it is
-installed, or in the interpreter that --python names.
+own and is measured after its imports; memory is the most that was resident, pages of library code
+that are first touched among it. A peer that ragbench does not depend on runs where it is installed,
+or in the interpreter that --python names.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def ours(task: Task, *, by_litellm: bool = False) -> Parts:
     import pyarrow  # noqa: F401
 
     import ragbench as rb
-    from ragbench.judging import llm_judge  # noqa: F401
+    from ragbench.judging import llm_judge, rules  # noqa: F401
     from ragbench.run import answer
 
     if by_litellm:
@@ -196,13 +197,20 @@ def table(
             print(f"{shown}  {verdict(name, concurrency, calls, found, bare)}".rstrip(), flush=True)
 
 
+def _pair(given: str) -> tuple[str, str]:
+    name, mark, path = given.partition("=")
+    if not (name and mark and path):
+        raise argparse.ArgumentTypeError(f"{given!r} is not NAME=PATH")
+    return name, path
+
+
 def main() -> None:
     """Run what was asked for, or one client where this process is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=1000, help="answers, and as many verdicts")
     parser.add_argument("--clients", default=",".join(CLIENTS))
     parser.add_argument("--concurrency", default=",".join(map(str, WALL_LIMITS)))
-    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", type=_pair)
     parser.add_argument("--one", nargs=6, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
@@ -211,9 +219,9 @@ def main() -> None:
         print(json.dumps(measured(partial(ours, by_litellm=name == THROUGH), task)))
         return
     clients = chosen.clients.split(",")
-    pythons = dict(given.split("=", 1) for given in chosen.python if "=" in given)
-    if unknown := sorted({*clients, *pythons} - set(CLIENTS)) or len(pythons) < len(chosen.python):
-        parser.error(f"clients are {', '.join(CLIENTS)}, and --python is NAME=PATH: {unknown}")
+    pythons = dict(chosen.python)
+    if unknown := {*clients, *pythons} - set(CLIENTS):
+        parser.error(f"no client {', '.join(sorted(unknown))}; there are {', '.join(CLIENTS)}")
     print(
         f"{chosen.calls:,} answers and as many verdicts, {LATENCY * 1000:.0f} ms each, prompts of "
         f"{len(TEXT):,} characters\n{HEAD}"
