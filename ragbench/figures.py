@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import render, style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
 from ragbench.figures_effects import forest
@@ -20,7 +21,7 @@ from ragbench.figures_panels import equivalence, panels
 from ragbench.figures_planes import heatmap, scatter
 from ragbench.figures_round import radar, sunburst
 from ragbench.figures_rows import bars, spread
-from ragbench.layout import Row, Trace, empty, error_bars, laid_out, points_text
+from ragbench.layout import Row, empty, error_bars, laid_out, points_text
 from ragbench.style import COLOURS, PALETTE, colour
 
 __all__ = [
@@ -70,7 +71,7 @@ def gap(
     if scores.is_empty():
         return empty("No rows to draw: the frame of scores is empty.", title)
     pairs = sorted(zip(loose.to_dicts(), strict.to_dicts(), strict=True), key=_narrowness)
-    figure = go.Figure([_gap_trace(*pair, place) for place, pair in enumerate(pairs)])
+    figure = Draft([_gap_trace(*pair, place) for place, pair in enumerate(pairs)])
     legend: list[tuple[str, str | None, str]] = [
         ("ring", None, "Strict: all met"),
         ("dot", None, "Loose: share met"),
@@ -88,7 +89,7 @@ def gap(
         notes=facts(scores, metrics[::-1]),
         legend=legend,
         least=30,
-    )
+    ).figure()
 
 
 def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Figure:
@@ -106,7 +107,7 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
     if frame.is_empty():
         return empty("No rows to draw: the frame is empty.", title)
     rows = read.sort("value", descending=True, nulls_last=True, maintain_order=True).to_dicts()
-    figure = go.Figure([_dot_trace(row, place, metric) for place, row in enumerate(rows)])
+    figure = Draft([_dot_trace(row, place, metric) for place, row in enumerate(rows)])
     notes = facts(frame, [metric])
     if any(_is_bounded(row) for row in rows):
         figure.add_trace(_bounds(rows))
@@ -119,7 +120,7 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
         span=_span(rows) if is_share(metric) else None,
         right=("n", ["–" if row["n"] is None else f"{row['n']:,}" for row in rows]),
         notes=notes,
-    )
+    ).figure()
 
 
 def _gap(loose: Row, strict: Row) -> float | None:
@@ -138,40 +139,40 @@ def _gap_trace(loose: Row, strict: Row, place: int) -> Trace:
     hue = colour(strict["model"]) if strict["model"] else PALETTE[0]
     width, none = _gap(loose, strict), {"value": None, "low": None, "high": None}
     is_narrow = width is not None and abs(width) < 0.01  # then a dot within the ring
-    return {
-        "type": "scatter",
-        "x": [strict["value"], loose["value"], None, strict["value"], None, loose["value"]],
-        "y": [-place, -place, None, -place - 0.13, None, -place + 0.13],
-        "name": style.label(strict["label"]),
-        "mode": "lines+markers",
-        "line": {"width": 7, "color": style.tint(hue, 0.28)},
-        "marker": {
+    return trace(
+        "scatter",
+        x=[strict["value"], loose["value"], None, strict["value"], None, loose["value"]],
+        y=[-place, -place, None, -place - 0.13, None, -place + 0.13],
+        name=style.label(strict["label"]),
+        mode="lines+markers",
+        line={"width": 7, "color": style.tint(hue, 0.28)},
+        marker={
             "size": [11, 4 if is_narrow else 11, 0, 0, 0, 0],
             "opacity": 1,  # of sizes that differ plotly would make bubbles to see through
             "color": ["white", *[hue] * 5],
             "line": {"width": [2, 2, 0, 0, 0, 0], "color": hue},
         },
-        "error_x": error_bars([none, none, none, strict, none, loose], hue),
-        "cliponaxis": False,
-        "hovertext": _hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
-        "hoverinfo": "text",
-    }
+        error_x=error_bars([none, none, none, strict, none, loose], hue),
+        cliponaxis=False,
+        hovertext=_hover({"Loose": loose, "Strict": strict}, _gap(loose, strict)),
+        hoverinfo="text",
+    )
 
 
 def _dot_trace(row: Row, place: int, metric: str) -> Trace:
     hue = colour(row["model"]) if row["model"] else PALETTE[0]
-    return {
-        "type": "scatter",
-        "x": [row["value"]],
-        "y": [-place],
-        "name": style.label(row["label"]),
-        "mode": "markers",
-        "marker": {"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
-        "error_x": error_bars([row], hue),
-        "cliponaxis": False,
-        "hovertext": _hover({metric_label(metric): row}, is_share=is_share(metric)),
-        "hoverinfo": "text",
-    }
+    return trace(
+        "scatter",
+        x=[row["value"]],
+        y=[-place],
+        name=style.label(row["label"]),
+        mode="markers",
+        marker={"size": 11, "color": hue, "line": {"width": 2, "color": hue}},
+        error_x=error_bars([row], hue),
+        cliponaxis=False,
+        hovertext=_hover({metric_label(metric): row}, is_share=is_share(metric)),
+        hoverinfo="text",
+    )
 
 
 def _bounds(rows: Sequence[Row]) -> Trace:
@@ -182,10 +183,9 @@ def _bounds(rows: Sequence[Row]) -> Trace:
             x += [row["lowest"], row["highest"], None]
             y += [-place, -place, None]
     line = {"width": 19, "color": style.tint(style.QUIET, 0.22)}  # higher than the dot upon it
-    return {"type": "scatter", "x": x, "y": y, "name": "bounds", "mode": "lines", "line": line} | {
-        "hoverinfo": "skip",
-        "zorder": -1,
-    }
+    return trace(
+        "scatter", x=x, y=y, name="bounds", mode="lines", line=line, hoverinfo="skip", zorder=-1
+    )
 
 
 def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> Trace:
@@ -195,17 +195,17 @@ def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> Trace:
         for place, row in enumerate(rows)
         if row["key"] in independent
     ]
-    return {
-        "type": "scatter",
-        "x": [row["value"] for _, row in found],
-        "y": [height for height, _ in found],
-        "name": _INDEPENDENT,
-        "mode": "markers",
-        "marker": {"symbol": "diamond", "size": 7, "color": style.QUIET},
-        "error_x": error_bars([row for _, row in found], style.QUIET),
-        "hovertext": [_hover({_INDEPENDENT: row}) for _, row in found],
-        "hoverinfo": "text",
-    }
+    return trace(
+        "scatter",
+        x=[row["value"] for _, row in found],
+        y=[height for height, _ in found],
+        name=_INDEPENDENT,
+        mode="markers",
+        marker={"symbol": "diamond", "size": 7, "color": style.QUIET},
+        error_x=error_bars([row for _, row in found], style.QUIET),
+        hovertext=[_hover({_INDEPENDENT: row}) for _, row in found],
+        hoverinfo="text",
+    )
 
 
 def _matched(scores: pl.DataFrame, independence: pl.DataFrame) -> dict[str, Row]:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, lowered, marks, metric_label
 from ragbench.layout import (
@@ -65,7 +66,7 @@ def forest(
         second = tested(frame, f"{beside}_{value}", label, own_p, place, **ends)
     if p_value is not None:
         notes.insert(-1, stars_note(p_value))
-    figure = go.Figure()
+    figure = Draft()
     for at, row in enumerate(rows):
         up = 0.18 if second else 0.0
         figure.add_trace(effect(row, -at + up, name, percent=percent))
@@ -93,7 +94,7 @@ def forest(
     )
     ends_shown = [row[end] for row in (*rows, *second) for end in ("value", "low", "high")]
     around(made, [end for end in ends_shown if end is not None], reference, percent=percent)
-    return made
+    return made.figure()
 
 
 def need(frame: pl.DataFrame, column: str, place: str) -> None:
@@ -135,16 +136,15 @@ def hue_of(row: Row) -> str:
     return colour(row["model"]) if row["model"] else PALETTE[0]
 
 
-def effect(
-    row: Row, height: float, name: str, *, percent: bool, is_second: bool = False
-) -> go.Scatter:
+def effect(row: Row, height: float, name: str, *, percent: bool, is_second: bool = False) -> Trace:
     hue = hue_of(row)
     line = {"width": 2, "color": hue}
     look = {"size": 10, "color": hue, "line": line}
     if is_second:
         look |= {"size": 8, "color": "white"}
     bars = error_bars([row], style.tint(hue, 0.6) if is_second else hue)
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[row["value"]],
         y=[height],
         name=style.label(f"{row['label']} · {name}" if is_second else row["label"]),
@@ -180,7 +180,7 @@ def shown_number(row: Row, *, percent: bool) -> str:
     return text + row.get("stars", "")
 
 
-def around(figure: go.Figure, ends: Sequence[float], reference: float, *, percent: bool) -> None:
+def around(figure: Draft, ends: Sequence[float], reference: float, *, percent: bool) -> None:
     """The axis of effects with its line of reference; in points when these are proportions."""
     low, high = min([*ends, reference]), max([*ends, reference])
     room = 0.06 * (high - low) or 0.05
@@ -193,6 +193,6 @@ def around(figure: go.Figure, ends: Sequence[float], reference: float, *, percen
         texts = [("+" if tick > 0 else "") + points_text(tick, 0) for tick in ticks]
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=texts)
     line = {"color": style.QUIET, "width": 1.5, "dash": "dash"}
-    down, up = figure.layout.yaxis.range  # "between" works with places on both axes only
+    down, up = figure.layout["yaxis"]["range"]  # "between" works with places on both axes only
     place = {"x0": reference, "x1": reference, "y0": down, "y1": up}
     figure.add_shape(type="line", xref="x", yref="y", layer="between", line=line, **place)

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, is_proportion, marks, metric_label, unit
 from ragbench.layout import NOTE_SIZE, Row, empty, error_bars, framed, number_text
@@ -55,7 +56,7 @@ def curves(
     if drawn.is_empty():
         return empty("No rows to draw: none has a value on the axis.", title)
     at = [float(value) for value in drawn[x]]
-    figure = go.Figure()
+    figure = Draft()
     legend: list[tuple[str, str | None, str]] = []
     rows: list[Row] = []
     shares = []
@@ -72,12 +73,12 @@ def curves(
     notes.insert(0, "points: " + ", ".join(f"{name} ({value:g})" for name, value in known))
     if lacking := frame.filter(pl.col(x).is_null())[label].to_list():
         notes.insert(1, f"no {metric_label(x).lower()}: " + ", ".join(map(str, lacking)))
-    return framed(figure, title, notes, _MARGIN, _HEIGHT, legend=legend, below=46)
+    return framed(figure, title, notes, _MARGIN, _HEIGHT, legend=legend, below=46).figure()
 
 
 def _line(
     at: Sequence[float], rows: Sequence[Row], metric: str, look: tuple[str, str], *, percent: bool
-) -> go.Scatter:
+) -> Trace:
     hue, symbol = look
     hovers = []
     for row in rows:
@@ -91,7 +92,8 @@ def _line(
         )
         hovers.append(text)
     bars = error_bars(rows, style.tint(hue, 0.6))
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=list(at),
         y=[row["value"] for row in rows],
         name=style.label(metric_label(metric)),
@@ -106,7 +108,7 @@ def _line(
 
 
 def _axes(
-    figure: go.Figure, at: Sequence[float], rows: Sequence[Row], x: str, *, percent: bool
+    figure: Draft, at: Sequence[float], rows: Sequence[Row], x: str, *, percent: bool
 ) -> None:
     is_log = min(at) > 0
     places = sorted(set(at))

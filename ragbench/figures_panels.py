@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import RagbenchError, UnknownColumn
 from ragbench.facts import facts, metric_label, value_label
 from ragbench.figures_effects import NO_ROWS, STARS, around, effect, shown_number, tested
@@ -70,7 +71,7 @@ def panels(
     if beside is not None:
         names = (f"{beside}_{value}", f"{beside}_low", f"{beside}_high")
         second = _cells(frame, column, names, label, (None, None), place)
-    figure = go.Figure()
+    figure = Draft()
     for nth, head in enumerate(heads):
         for at, line in enumerate(lines):
             if (head, line) in cells:
@@ -83,7 +84,7 @@ def panels(
     notes[-1:-1] = [*([note] if note else []), *([STARS] if p_value else [])]
     return _in_panels(
         figure, title, notes, heads, lines, texts, _legend(adjusted, beside), _ends(cells, second)
-    )
+    ).figure()
 
 
 def _n_of_each(frame: pl.DataFrame, column: str, value: str, heads: Sequence[str]) -> list[str]:
@@ -127,7 +128,7 @@ def _cells(
 
 
 def _draw(
-    figure: go.Figure,
+    figure: Draft,
     row: Row,
     other: Row | None,
     at: int,
@@ -141,15 +142,15 @@ def _draw(
     up = 0.18 if other else 0.0
     mark = effect(row, -at + up, name, percent=True)
     if row["adjusted"] is not None and row["adjusted"] >= 0.05:
-        mark.marker.color = "white"
+        mark["marker"]["color"] = "white"
     if has_bars and row["value"] is not None:
-        hue = {"color": style.tint(mark.line.color or mark.marker.line.color, 0.3), "width": 13}
+        hue = {"color": style.tint(mark["marker"]["line"]["color"], 0.3), "width": 13}
         ends = {"x": [0.0, row["value"]], "y": [-at + up] * 2, "mode": "lines", "line": hue}
-        figure.add_trace(go.Scatter(**ends, name="bar", hoverinfo="skip", xaxis=axis))
-    figure.add_trace(mark.update(xaxis=axis))
+        figure.add_trace(trace("scatter", **ends, name="bar", hoverinfo="skip", xaxis=axis))
+    figure.add_trace(mark | {"xaxis": axis})
     if other:
         lighter = effect(other, -at - up, name, percent=True, is_second=True)
-        figure.add_trace(lighter.update(xaxis=axis))
+        figure.add_trace(lighter | {"xaxis": axis})
 
 
 def _number(row: Row, adjusted: str | None) -> str:
@@ -180,7 +181,7 @@ def _ends(*parts: dict[tuple[str, str], Row]) -> tuple[float, float]:
 
 
 def _in_panels(
-    figure: go.Figure,
+    figure: Draft,
     title: str,
     notes: Sequence[str],
     heads: Sequence[str],
@@ -188,7 +189,7 @@ def _in_panels(
     texts: dict[tuple[str, str], str],
     legend: Legend,
     span: tuple[float, float],
-) -> go.Figure:
+) -> Draft:
     """The panels beside each other, numbers at the right of each, in the house style."""
     columns = _LABEL_COLUMNS[len(heads) > 2]
     labels = [style.joined(line.split(" · "), columns, most=3) for line in lines]
@@ -277,7 +278,7 @@ def equivalence(
     if not rows:
         return empty(NO_ROWS, title)
     hue = style.tint(style.PALETTE[0], 0.4)
-    figure = go.Figure([_thick(inner, hue)])
+    figure = Draft([_thick(inner, hue)])
     for at, row in enumerate(rows):
         figure.add_trace(effect(row, -at, metric_label(value), percent=True))
     said = frame.select("verdict", "verdict_standard_90").fill_null("no verdict").rows()
@@ -302,19 +303,19 @@ def equivalence(
     )
     known = [row[end] for row in rows for end in ("value", "low", "high") if row[end] is not None]
     around(made, [*known, -margin, margin], 0.0, percent=True)
-    down, up = made.layout.yaxis.range
+    down, up = made.layout["yaxis"]["range"]
     for place_of_line in (-margin, margin):
         ends = {"x0": place_of_line, "x1": place_of_line, "y0": down, "y1": up}
         line = {"color": style.ALARM, "width": 1.5}
         made.add_shape(type="line", xref="x", yref="y", layer="between", line=line, **ends)
-    return made
+    return made.figure()
 
 
 def _other(paper: str, standard: str) -> list[str]:
     return [] if paper == standard else ["at 90 %:", standard]
 
 
-def _thick(rows: Sequence[Row], hue: str) -> go.Scatter:
+def _thick(rows: Sequence[Row], hue: str) -> Trace:
     """The inner intervals, all in one trace."""
     x: list[float | None] = []
     y: list[int | None] = []
@@ -322,4 +323,6 @@ def _thick(rows: Sequence[Row], hue: str) -> go.Scatter:
         x += [row["low"], row["high"], None]
         y += [-at, -at, None]
     line = {"width": 8, "color": hue}
-    return go.Scatter(x=x, y=y, name="90 % interval", mode="lines", line=line, hoverinfo="skip")
+    return trace(
+        "scatter", x=x, y=y, name="90 % interval", mode="lines", line=line, hoverinfo="skip"
+    )

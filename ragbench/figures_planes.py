@@ -10,6 +10,7 @@ import polars as pl
 from plotly.colors import sample_colorscale
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import RagbenchError, UnknownColumn
 from ragbench.facts import facts, is_proportion, marks, metric_label, unit, value_label
 from ragbench.layout import (
@@ -70,7 +71,7 @@ def scatter(
     drawn = [(a, b, kind) for (a, b), kind in zip(pairs, kinds, strict=True) if _both(a, b)]
     if not drawn:
         return empty("No rows to draw: none has both values.", title)
-    figure = go.Figure()
+    figure = Draft()
     for a, b, kind in drawn:
         figure.add_trace(_point(a, b, shapes[kind][1], (x, y), percent=percent))
     spans = []
@@ -91,23 +92,22 @@ def scatter(
         notes.insert(0, "not drawn, a value is missing: " + ", ".join(missing))
     legend = [(shapes[kind][0], None, kind) for kind in order] if group else []
     figure.update_yaxes(title_standoff=4, title_font_size=NOTE_SIZE, tickfont_size=NOTE_SIZE)
-    return framed(figure, title, notes, _MARGIN, 360, legend=legend, below=46)
+    return framed(figure, title, notes, _MARGIN, 360, legend=legend, below=46).figure()
 
 
 def _both(a: Row, b: Row) -> bool:
     return a["value"] is not None and b["value"] is not None
 
 
-def _point(
-    a: Row, b: Row, symbol: str, metrics: tuple[str, str], *, percent: bool | None
-) -> go.Scatter:
+def _point(a: Row, b: Row, symbol: str, metrics: tuple[str, str], *, percent: bool | None) -> Trace:
     hue = colour(a["model"]) if a["model"] else PALETTE[0]
     lines = [f"<b>{style.label(a['label'])}</b>"]
     for metric, row in zip(metrics, (a, b), strict=True):
         n = "" if row["n"] is None else f", n = {row['n']:,}"
         value = number_text(row["value"], 3) if percent is False else _shown(row)
         lines.append(f"{style.label(metric_label(metric))} {value}{n}")
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[a["value"]],
         y=[b["value"]],
         name=style.label(a["label"]),
@@ -137,7 +137,7 @@ def _padded(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def _name_points(
-    figure: go.Figure, pairs: Sequence[tuple[Row, Row]], spans: Sequence[tuple[float, float]]
+    figure: Draft, pairs: Sequence[tuple[Row, Row]], spans: Sequence[tuple[float, float]]
 ) -> None:
     """Each label beside its point, at the first place that is free, else the freest."""
     (left, right), (bottom, top) = spans
@@ -273,7 +273,7 @@ def heatmap(
     columns = list(dict.fromkeys(row["label"] for row in across))
     lines = list(dict.fromkeys(row["label"] for row in down))
     grid = [[cells.get((line, column)) for column in columns] for line in lines]
-    figure = go.Figure(_cells(grid, lines, columns, is_percent=is_percent, digits=digits))
+    figure = Draft(_cells(grid, lines, columns, is_percent=is_percent, digits=digits))
     ends = [_cell_text(end, digits, is_percent=is_percent) for end in (min(known), max(known))]
     scale = " %" if is_percent else ""
     notes = [
@@ -283,7 +283,7 @@ def heatmap(
     if any(row is None or row["value"] is None for line in grid for row in line):
         notes.append("×: no rows or no value")
     notes += [t for t in facts(frame, [value], each="cell") if not t.startswith("bars: ")]
-    return _as_grid(figure, title, notes, lines, columns)
+    return _as_grid(figure, title, notes, lines, columns).figure()
 
 
 def _cells(
@@ -304,7 +304,8 @@ def _cells(
         ]
         for line, parts in zip(lines, grid, strict=True)
     ]
-    cells = go.Heatmap(
+    cells = trace(
+        "heatmap",
         z=values,
         x=list(range(len(columns))),
         y=[-place for place in range(len(lines))],
@@ -326,7 +327,8 @@ def _cells(
         style.QUIET if value is None else _ink((value - low) / (high - low) if high > low else 0)
         for _, _, value in spots
     ]
-    text = go.Scatter(
+    text = trace(
+        "scatter",
         x=[at for at, _, _ in spots],
         y=[down for _, down, _ in spots],
         text=[
@@ -379,12 +381,12 @@ def _cell_hover(line: str, column: str, row: Row | None, *, is_percent: bool) ->
 
 
 def _as_grid(
-    figure: go.Figure,
+    figure: Draft,
     title: str,
     notes: Sequence[str],
     lines: Sequence[str],
     columns: Sequence[str],
-) -> go.Figure:
+) -> Draft:
     """Row labels at the left, column labels on top: upright words where they fit, else slanted."""
     texts = [style.wrapped(line, 25, most=2) for line in lines]
     left = 16 + int(6.6 * max(style.columns(line) for text in texts for line in text))

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import RagbenchError, UnknownColumn
 from ragbench.facts import facts, marks, metric_label, unit, value_label
 from ragbench.layout import (
@@ -67,11 +68,11 @@ def radar(
     edges = [edge or _edge(profiles) for profiles in drawn]
     names = list(drawn[0])
     hues = {name: _hue(drawn[0][name], nth, label) for nth, name in enumerate(names)}
-    figure = go.Figure()
+    figure = Draft()
     for nth, profiles in enumerate(drawn):
         for at, (name, profile) in enumerate(profiles.items()):
-            trace = _profile(name, profile, order, hues[name], _DASHES[at % 3])
-            figure.add_trace(trace.update(subplot=_polar(nth)))
+            profiled = _profile(name, profile, order, hues[name], _DASHES[at % 3])
+            figure.add_trace(profiled | {"subplot": _polar(nth)})
     units = ", ".join(dict.fromkeys(unit(metric) for metric in metrics))
     at_edge = f", edge {100 * edges[0]:.3g} %" if len(metrics) == 1 else ""
     notes = [f"centre 0 %{at_edge}: {units}"]
@@ -80,7 +81,7 @@ def radar(
         notes.append("no value: " + ", ".join(missing))
     notes += [t for t in facts(frame, metrics, each="point") if not t.startswith("bars: ")]
     legend = [(_KEYS[nth % 3], hues[name], name) for nth, name in enumerate(names)]
-    return _as_radars(figure, title, notes, legend, metrics, order, drawn, edges)
+    return _as_radars(figure, title, notes, legend, metrics, order, drawn, edges).figure()
 
 
 def _profiles(
@@ -139,7 +140,7 @@ def _hue(profile: dict[str, Row], nth: int, label: str) -> str:
 
 def _profile(
     name: str, profile: dict[str, Row], order: Sequence[str], hue: str, dash: str
-) -> go.Scatterpolar:
+) -> Trace:
     found = [profile.get(axis) for axis in order]
     values = [None if row is None else row["value"] for row in found]
     hovers = []
@@ -148,7 +149,8 @@ def _profile(
         known = "–" if row is None else points_text(row["value"])
         hovers.append(f"<b>{style.label(name)}</b><br>{style.label(axis)} {known} %{n}")
     places = [360 * nth / len(order) for nth in range(len(order))]
-    return go.Scatterpolar(
+    return trace(
+        "scatterpolar",
         r=[*values, values[0]],
         theta=[*places, places[0]],
         name=style.label(name),
@@ -162,7 +164,7 @@ def _profile(
 
 
 def _as_radars(
-    figure: go.Figure,
+    figure: Draft,
     title: str,
     notes: Sequence[str],
     legend: Legend,
@@ -170,7 +172,7 @@ def _as_radars(
     order: Sequence[str],
     drawn: Sequence[dict[str, dict[str, Row]]],
     edges: Sequence[float],
-) -> go.Figure:
+) -> Draft:
     """One radar as wide as the picture, or several, two in a row, each with its name above."""
     is_one = len(metrics) == 1
     lines = [style.wrapped(axis, 14 if is_one else 10, most=2) for axis in order]
@@ -295,7 +297,8 @@ def sunburst(
     if left_out:
         notes.append("nothing in: " + ", ".join(left_out))
     said = [text for text in facts(frame, [value]) if not text.startswith(("n ", "n=", "bars: "))]
-    figure = go.Figure(rings).update_layout(uniformtext={"minsize": NOTE_SIZE, "mode": "show"})
+    figure = Draft(rings)
+    figure.update_layout(uniformtext={"minsize": NOTE_SIZE, "mode": "show"})
     hues = _inner_hues(tree)
     sums = {name: sum(branch.values()) / total for name, branch in tree.items()}
     legend = [
@@ -304,14 +307,14 @@ def sunburst(
         if share < _SMALL and len(levels) == 2
     ]
     margin = {"l": 12, "r": 12}
-    return framed(figure, title, [*notes, *said], margin, 400, legend=legend, below=10)
+    return framed(figure, title, [*notes, *said], margin, 400, legend=legend, below=10).figure()
 
 
 def _inner_hues(names: Iterable[str]) -> dict[str, str]:
     return {name: _DARK[nth % len(_DARK)] for nth, name in enumerate(names)}
 
 
-def _rings(tree: dict[str, dict[str, float]], levels: Sequence[str], total: float) -> list[go.Pie]:
+def _rings(tree: dict[str, dict[str, float]], levels: Sequence[str], total: float) -> list[Trace]:
     hues = _inner_hues(tree)
     sums = {name: sum(branch.values()) for name, branch in tree.items()}
     if len(levels) == 1:
@@ -337,7 +340,7 @@ def _ring(
     shape: tuple[float, float],
     *,
     outside: bool,
-) -> go.Pie:
+) -> Trace:
     """One ring; `shape` is its distance from the edge of the picture and the size of its hole."""
     pairs = list(parts.items()) if isinstance(parts, dict) else list(parts)
     edge, hole = shape
@@ -352,7 +355,8 @@ def _ring(
         is_small = not outside and amount / total < _SMALL
         texts.append("" if is_small else "<br>".join(style.label(line) for line in lines))
     look: dict[str, Any] = {"color": style.INK if outside else "white", "size": NOTE_SIZE}
-    return go.Pie(
+    return trace(
+        "pie",
         labels=[f"{nth}" for nth in range(len(pairs))],
         values=[amount for _, amount in pairs],
         name=level,

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
+from ragbench.draft import Draft, Trace, trace
 from ragbench.errors import RagbenchError
 from ragbench.facts import axis, facts, is_proportion, marks, metric_label, value_label
 from ragbench.figures_effects import (
@@ -63,13 +64,13 @@ def bars(
     least = max(25, 12 + LINE * len(names))
     height = row_height([line[0]["label"] for line in lines], least)
     pitch = LINE / height if group else 0.75
-    figure = go.Figure()
+    figure = Draft()
     for nth, name in enumerate(names):
         shift = (nth - (len(names) - 1) / 2) * pitch
         parts = [line[nth] for line in lines]
         hue = hues[nth] if group else None
-        trace = _bars(parts, name or title, shift, pitch, hue, percent=is_percent)
-        figure.add_trace(trace)
+        mark = _bars(parts, name or title, shift, pitch, hue, percent=is_percent)
+        figure.add_trace(mark)
     notes = facts(frame, [value])
     if p_value is not None:
         notes.insert(-1, stars_note(p_value))
@@ -91,7 +92,8 @@ def bars(
         else (),
         least=least,
     )
-    return made.update_xaxes(zeroline=True, zerolinecolor=style.QUIET, zerolinewidth=1)
+    made.update_xaxes(zeroline=True, zerolinecolor=style.QUIET, zerolinewidth=1)
+    return made.figure()
 
 
 def spread(
@@ -138,7 +140,7 @@ def spread(
         _ticks(parts[row["label"]], at, over, percent=is_percent) for at, row in enumerate(means)
     ]
     return laid_out(
-        go.Figure([_range(means), *ticks, _means(means, percent=is_percent)]),
+        Draft([_range(means), *ticks, _means(means, percent=is_percent)]),
         [[row] for row in means],
         title=title,
         axis=axis(frame, value) if is_percent else metric_label(value).lower(),
@@ -149,7 +151,7 @@ def spread(
         ),
         notes=notes,
         legend=[("dot", None, "mean"), ("square", "#CFCFCF", f"lowest to highest {over}")],
-    )
+    ).figure()
 
 
 def _grouped(
@@ -185,9 +187,10 @@ def _hues(names: Sequence[str], group: str | None) -> list[str]:
 
 def _bars(
     parts: Sequence[Row], name: str, shift: float, width: float, hue: str | None, *, percent: bool
-) -> go.Bar:
+) -> Trace:
     hues = [hue or hue_of(row) for row in parts]
-    return go.Bar(
+    return trace(
+        "bar",
         x=[row["value"] for row in parts],
         y=[-at - shift for at in range(len(parts))],
         name=style.label(name),
@@ -226,20 +229,21 @@ def _mean(name: str, members: Sequence[Row]) -> Row:
     }
 
 
-def _range(means: Sequence[Row]) -> go.Scatter:
+def _range(means: Sequence[Row]) -> Trace:
     x: list[float | None] = []
     y: list[int | None] = []
     for at, row in enumerate(means):
         x += [row["low"], row["high"], None]
         y += [-at, -at, None]
     line = {"width": 11, "color": style.tint(style.QUIET, 0.22)}
-    return go.Scatter(x=x, y=y, name="range", mode="lines", line=line, hoverinfo="skip")
+    return trace("scatter", x=x, y=y, name="range", mode="lines", line=line, hoverinfo="skip")
 
 
-def _ticks(members: Sequence[Row], at: int, over: str, *, percent: bool) -> go.Scatter:
+def _ticks(members: Sequence[Row], at: int, over: str, *, percent: bool) -> Trace:
     name = members[0]["label"]
     hues = [colour(row["over"]) if over == "model" else style.QUIET for row in members]
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[row["value"] for row in members],
         y=[-at] * len(members),
         name=style.label(name),
@@ -253,8 +257,9 @@ def _ticks(members: Sequence[Row], at: int, over: str, *, percent: bool) -> go.S
     )
 
 
-def _means(means: Sequence[Row], *, percent: bool) -> go.Scatter:
-    return go.Scatter(
+def _means(means: Sequence[Row], *, percent: bool) -> Trace:
+    return trace(
+        "scatter",
         x=[row["value"] for row in means],
         y=[-at for at in range(len(means))],
         name="mean",

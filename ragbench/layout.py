@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from ragbench import style
+from ragbench.draft import Draft
 from ragbench.facts import SIMULATED
 
 LABEL_SIZE, NOTE_SIZE, TITLE_SIZE = 13, 12, 16
@@ -19,7 +19,6 @@ _LABEL_COLUMNS, _CAPTION_COLUMNS = 25, 76
 _DRAWN = "M{0},{1} L{2},{1} L{2},{3} L{0},{3} Z"
 _DASHES = {"line": "solid", "dashed": "5px,3px", "dotted": "2px,2px"}
 Row = dict[str, Any]
-Trace = dict[str, Any]  # plotly checks it once, in the figure; an object of its own would be twice
 Legend = Sequence[tuple[str, str | None, str]]
 """A mark (dot, ring, square, diamond, triangle, cross; line, dashed, dotted), its colour (None:
 ink), its text."""
@@ -69,7 +68,7 @@ def row_height(labels: Sequence[str], least: int) -> int:
 
 
 def laid_out(
-    figure: go.Figure,
+    figure: Draft,
     rows: Sequence[Sequence[Row]],
     *,
     title: str,
@@ -79,7 +78,7 @@ def laid_out(
     notes: Sequence[str],
     legend: Legend = (),
     least: int = 25,
-) -> go.Figure:
+) -> Draft:
     """The figure in the house style: one line per row, the first on top, a column at the right.
 
     `right` is the header of that column and its texts, in which `<br>` starts a line; `least` the
@@ -104,15 +103,14 @@ def laid_out(
     widest = max(len(line) for text in (header, *texts) for line in text.split("<br>"))
     margin = {"l": left, "r": 24 + 7 * widest}
     height = len(rows) * row_height([parts[0]["label"] for parts in rows], least)
-    with _together(figure):
-        right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
-        for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
-            right_note(figure, text, y=-place, yanchor="middle")
-            if why := _why_missing(parts):
-                low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
-                side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
-                note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
-        return framed(figure, title, notes, margin, height, legend=legend, header=header)
+    right_note(figure, header, yref="paper", y=1, yanchor="bottom", font_color=style.QUIET)
+    for place, (text, parts) in enumerate(zip(texts, rows, strict=True)):
+        right_note(figure, text, y=-place, yanchor="middle")
+        if why := _why_missing(parts):
+            low = any(row["value"] is not None and row["value"] < 0.5 for row in parts)
+            side = {"x": 0.98, "xanchor": "right"} if low else {"x": 0.02}
+            note(figure, f"<i>{why}</i>", y=-place, yref="y", **side)
+    return framed(figure, title, notes, margin, height, legend=legend, header=header)
 
 
 def _why_missing(rows: Sequence[Row]) -> str:
@@ -125,7 +123,7 @@ def _why_missing(rows: Sequence[Row]) -> str:
 
 
 def framed(
-    figure: go.Figure,
+    figure: Draft,
     title: str,
     notes: Sequence[str],
     margin: dict[str, int],
@@ -136,13 +134,13 @@ def framed(
     above: int = 0,
     below: int | None = None,
     width: int = style.WIDTH,
-) -> go.Figure:
+) -> Draft:
     """Title and legend above, facts below, from the left edge; the size follows the content.
 
     `height` is that of the plot; `above` and `below` leave pixels for the labels of its axes
     (`below` is what a titled axis takes when there is a `header`, else little).
     """
-    style.check_fonts([title, *notes, *(str(trace.name or "") for trace in figure.data)])
+    style.check_fonts([title, *notes, *(str(one.get("name") or "") for one in figure.traces)])
     heading = [style.label(line) for line in style.wrapped(title, 50)] if title else []
     caption = style.joined(list(notes), _CAPTION_COLUMNS * width // style.WIDTH)
     keys = _legend_lines(legend, width)
@@ -152,12 +150,11 @@ def framed(
     text = "<br>".join(style.label(line) for line in caption)
     text = text.replace(SIMULATED, f'<span style="color:{style.ALARM}"><b>{SIMULATED}</b></span>')
     edge = {"x": 0, "xshift": 12 - margin["l"]}
-    with _together(figure):
-        if text:
-            note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
-        for place, line in enumerate(keys):
-            height_of_line = top - 24 - 21 * len(heading) - 22 * place
-            _add_legend(figure, line, left=12 - margin["l"], above=height_of_line)
+    if text:
+        note(figure, text, y=0, yanchor="top", yshift=6 - bottom + 16 * len(caption), **edge)
+    for place, line in enumerate(keys):
+        height_of_line = top - 24 - 21 * len(heading) - 22 * place
+        _add_legend(figure, line, left=12 - margin["l"], above=height_of_line)
     if len(heading) > 1:  # plotly heeds the padding of a title only when that has one line
         figure.update_layout(title_y=1 - 12 / (top + height + bottom))
     figure.update_layout(
@@ -188,7 +185,7 @@ def _legend_lines(legend: Legend, width: int) -> list[list[tuple[str, str | None
     return lines
 
 
-def _add_legend(figure: go.Figure, legend: Legend, *, left: int, above: int) -> None:
+def _add_legend(figure: Draft, legend: Legend, *, left: int, above: int) -> None:
     """Marks with their meanings, drawn in pixels from the upper left corner of the plot."""
     for mark, hue, text in legend:
         r = 4 if mark in ("diamond", "triangle", "cross") else 11 if mark in _DASHES else 5
@@ -224,52 +221,28 @@ def _path(mark: str, x: int, y: int, r: int) -> str | None:
     }.get(mark)
 
 
-def note(figure: go.Figure, text: str, **where: Any) -> None:
+def note(figure: Draft, text: str, **where: Any) -> None:
     """Text in the picture, small and quiet, at a place in paper coordinates unless told."""
     font = {"size": NOTE_SIZE, "color": style.QUIET}
     look = {"xref": "paper", "yref": "paper", "xanchor": "left", "align": "left", "font": font}
-    _add(figure, {"text": text, "showarrow": False, **look, **where})
+    figure.add_annotation(text=text, showarrow=False, **{**look, **where})
 
 
-def right_note(figure: go.Figure, text: str, **where: Any) -> None:
+def right_note(figure: Draft, text: str, **where: Any) -> None:
     """Text right of the plot, at a height of the y axis."""
     look = {"x": 1, "xshift": 8, "font_size": LABEL_SIZE, "font_color": style.INK, "yref": "y"}
     look |= {"showarrow": False, "xref": "paper", "xanchor": "left", "align": "left"}
-    _add(figure, {"text": text, **look, **where})
-
-
-_waiting: dict[int, list[dict[str, Any]]] = {}
-"""Texts of figures that are being laid out, by the id of the figure."""
-
-
-def _add(figure: go.Figure, text: dict[str, Any]) -> None:
-    if (waiting := _waiting.get(id(figure))) is not None:
-        waiting.append(text)
-    else:
-        figure.add_annotation(**text)
-
-
-@contextlib.contextmanager
-def _together(figure: go.Figure) -> Iterator[None]:
-    """Adds the texts made meanwhile at once: plotly checks all of a figure's with each it gets."""
-    if id(figure) in _waiting:  # within another
-        yield
-        return
-    _waiting[id(figure)] = []
-    try:
-        yield
-    finally:
-        made = _waiting.pop(id(figure))
-    figure.layout.annotations = (*figure.layout.annotations, *made)
+    figure.add_annotation(text=text, **{**look, **where})
 
 
 def empty(why: str, title: str) -> go.Figure:
     """A picture of nothing that says why."""
-    figure = go.Figure()
-    figure.update_xaxes(visible=False).update_yaxes(visible=False)
+    figure = Draft()
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
     lines = [style.label(line) for line in style.wrapped(why, 64)]
     note(figure, "<br>".join(lines), x=0.5, y=0.5, xanchor="center", font_size=LABEL_SIZE)
-    return framed(figure, title, [], {"l": 12, "r": 12}, 60)
+    return framed(figure, title, [], {"l": 12, "r": 12}, 60).figure()
 
 
 @functools.cache
