@@ -33,10 +33,10 @@ select.dispatchEvent(new Event('change', {bubbles: true}));
 return [...select.selectedOptions].map(one => one.textContent.replaceAll('\u00a0', ' '))
 """
 TITLE = "return area.querySelector('.js-plotly-plot .gtitle')?.textContent ?? ''"
-DOTS = "return area.querySelectorAll('.js-plotly-plot .scatterlayer path.point').length"
+DOTS = "return area.querySelectorAll('.js-plotly-plot .trace.scatter path.point').length"
 CODE = "return area.querySelector('textarea')?.value ?? ''"
 WHERE = """
-const dots = [...area.querySelectorAll('.js-plotly-plot .scatterlayer path.point')];
+const dots = [...area.querySelectorAll('.js-plotly-plot .trace.scatter path.point')];
 const box = dots[0].getBoundingClientRect();
 return [box.x + box.width / 2, box.y + box.height / 2]
 """
@@ -48,6 +48,11 @@ select.dispatchEvent(new Event('change', {bubbles: true}));
 return select.options[0].innerText
 """
 PAGE = "return area.innerText"
+FINISH = """
+const button = [...area.querySelectorAll('button')].find(one => one.textContent === 'Finish');
+button?.click();
+return Boolean(button)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +60,16 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
     (folder / "notebooks").mkdir()
     shutil.copy(rb.paper.shipped(), folder / "study.duckdb")
-    cells = [
+    _write_notebook(
+        folder / "notebooks" / "try.ipynb",
         "import ragbench as rb\ncon = rb.connect('../study.duckdb')",
         "rb.explorer(con, {'metric': 'loose_ias', 'by': 'domain'})",
         "rb.annotator('../study.duckdb', 'format', 'eva', n=4, seed=1)",
-    ]
+    )
+    return folder
+
+
+def _write_notebook(file: Path, *cells: str) -> None:
     stored = {
         "cells": [
             {
@@ -76,8 +86,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    (folder / "notebooks" / "try.ipynb").write_text(json.dumps(stored), encoding="utf-8")
-    return folder
+    file.write_text(json.dumps(stored), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +166,43 @@ def test_a_person_filters_compares_reads_labels_and_finds_the_label_again(
     again.run_all()
     wait(lambda: "2 of 4 labelled" in (again.in_output(2, PAGE) or ""), "the labels after a reload")
     again.shut_down()
+
+
+def test_every_view_is_drawn_and_a_person_checks_instances(
+    places: tuple[Browser, str], workplace: Path
+) -> None:
+    views = list(rb.exploring.VIEWS)
+    start = {"a": {"setting": "constraints_last"}, "b": {"setting": "given_context"}}
+    study = workplace / "checked.duckdb"
+    shutil.copy(rb.paper.shipped(), study)
+    _write_notebook(
+        workplace / "notebooks" / "views.ipynb",
+        "import ragbench as rb\ncon = rb.connect('../checked.duckdb')",
+        *(f"rb.explorer(con, {start | {'view': view}!r})" for view in views),
+        "rb.annotator('../checked.duckdb', 'context_validity', 'eva', n=2, seed=1)",
+    )
+    window, address = places
+    window.resize(700, 1400)
+    notebook = Notebook(window, address, "views.ipynb")
+    notebook.wait_for_kernel()
+    notebook.run_all()
+    for number, view in enumerate(views, 1):
+        notebook.show(number)
+        wait(lambda number=number: notebook.in_output(number, TITLE), f"the title of {view}")
+        assert not notebook.in_output(number, "return area.querySelector('.modebar-btn')"), view
+        _kept(window, f"view-{view.replace(' ', '-')}")
+
+    # A failed check is stored when the person says so twice.
+    last = len(views) + 1
+    notebook.show(last)
+    notebook.in_output(last, "area.querySelector('.ragbench-keys').focus(); return 1")
+    window.press("n")
+    wait(lambda: "1 of 2 labelled" in notebook.in_output(last, PAGE), "the first check")
+    assert notebook.in_output(last, FINISH)
+    wait(lambda: "press Finish again" in notebook.in_output(last, PAGE), "the question")
+    _kept(window, "checks")
+    assert notebook.in_output(last, FINISH)
+    wait(lambda: "1 verdicts of eva stored" in notebook.in_output(last, PAGE), "the rows")
+    found = rb.connect(study).sql("SELECT \"check\", passed FROM verifications WHERE judge = 'eva'")
+    assert found.fetchall() == [("context_validity", False)]
+    notebook.shut_down()
