@@ -13,7 +13,7 @@ from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import METRICS, By, Where, criteria_of, merged
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, mapping, panel_name, scope
-from ragbench.store import refresh
+from ragbench.store import reading, refresh
 
 
 def paired(
@@ -49,16 +49,16 @@ def paired(
     Example:
         >>> paired(con, "strict_ias", {"setting": "x"}, {"setting": "y"})  # doctest: +SKIP
     """
-    refresh(con)
-    cursor = con.cursor()
+    cursor = reading(con)
     unit = ["instance_id", *(c for c in ("model", "setting") if c not in a and c not in b)]
     if any(a.get(name) != b.get(name) for name in _OF_MODELS) and "model" in unit:
         unit.remove("model")  # no model is on both sides
     left, panel_a = _side(cursor, metric, a, where, panel, unit)
     right, panel_b = _side(cursor, metric, b, where, panel, unit)
-    _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, unit)
     keys = [*unit, "query_id"]
     pairs = left.join(right, on=keys, how="inner", suffix="_b", nulls_equal=True).sort(keys)
+    if pairs.is_empty():
+        _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, unit)
     row: dict[str, Any] = {"metric": metric, "a": _words(a), "b": _words(b)}
     row |= _compare(pairs, is_binary=_is_binary(cursor, metric))
     row |= {"unpaired_a": left.height - pairs.height, "unpaired_b": right.height - pairs.height}
@@ -105,12 +105,13 @@ def _side(
         raise UnknownName("metric of single responses", metric, options, place="the study")
     keys = [*unit, "query_id"]
     columns = ", ".join(f"{RESPONSE_COLUMNS[c]} AS {c}" for c in keys)
+    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in condition else ""
     frame = cursor.sql(
         f"SELECT {', '.join(keys)}, avg(value) AS value, avg(lowest) AS lowest, "
         f"avg(highest) AS highest, string_agg(DISTINCT origin, ', ') AS origin FROM ("
         f"SELECT {columns}, s.model AS _model, avg({value}) AS value, avg({lowest}) AS lowest, "
         f"avg({highest}) AS highest, string_agg(DISTINCT s.origin, ', ') AS origin "
-        f"FROM {source} AS s LEFT JOIN models AS m ON m.model = s.model "
+        f"FROM {source} AS s {models} "
         f"WHERE {condition} AND {lowest} IS NOT NULL GROUP BY ALL) GROUP BY ALL",
         params=values,
     ).pl()

@@ -200,7 +200,8 @@ def failing_together(
             SELECT c.response_key, c.dimension,
                 (c.holding_satisfied < c.holding)::INTEGER AS failed
             FROM dimension_summary AS c
-            JOIN adherence_summary AS s ON c.response_key = hash(s.panel, s.response_id)
+            JOIN adherence_summary AS s
+                ON c.panel = s.panel AND c.response_key = hash(s.response_id)
             {models}
             WHERE {condition} AND c.holding > 0
         ), pairs AS (

@@ -228,7 +228,7 @@ def _of_dimensions(
     here = f"store_{state(cursor).number}.main"
     rows = (
         f"FROM {here}.adherence_summary AS s JOIN {here}.dimension_summary AS c "
-        "ON c.response_key = hash(s.panel, s.response_id) "
+        "ON c.panel = s.panel AND c.response_key = hash(s.response_id) "
         f"LEFT JOIN {here}.dimensions AS d ON d.dimension = c.dimension "
         f"LEFT JOIN {here}.models AS m ON m.model = s.model WHERE {condition}"
     )

@@ -329,7 +329,8 @@ CREATE TABLE criterion_summary (
 
 -- Verdicts counted per response, panel and dimension: what slices by requirement add up.
 CREATE TABLE dimension_summary (
-    response_key       UBIGINT NOT NULL,  -- hash of panel and response_id of adherence_summary
+    panel              VARCHAR NOT NULL,
+    response_key       UBIGINT NOT NULL,  -- hash of the response_id
     instance_id        VARCHAR NOT NULL,
     dimension          VARCHAR,
     planned            INTEGER NOT NULL,  -- constraints, and of these

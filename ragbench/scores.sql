@@ -246,7 +246,8 @@ FROM adherence;
 -- Constraints of one dimension in one response.
 CREATE OR REPLACE VIEW dimension_scores AS
 SELECT
-    hash(s.panel, s.response_id) AS response_key,
+    s.panel,
+    hash(s.response_id) AS response_key,
     s.instance_id,
     c.dimension,
     count(*)::INTEGER AS planned,

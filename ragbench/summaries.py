@@ -100,5 +100,5 @@ def _fill(con: duckdb.DuckDBPyConnection, summary: str) -> None:
 
 
 _BY_QUERY = "ORDER BY panel, model, setting, query_id"
-_ORDER = {"dimension_summary": "ORDER BY dimension"}
+_ORDER = {"dimension_summary": "ORDER BY panel, dimension"}
 """What stands together in the file: equal values next to each other take little room."""

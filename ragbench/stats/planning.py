@@ -168,7 +168,7 @@ def paired_mean_power(
     return one_row(_MEAN_POWER, {**row, "note": note})
 
 
-METHODS = {"bonferroni": "bonferroni", "holm": "holm", "bh": "fdr_bh"}  # and in statsmodels
+METHODS = ("bonferroni", "holm", "bh")
 
 _ADJUSTED = {
     "p_value": pl.Float64,
@@ -202,10 +202,17 @@ def adjust(p_values: Iterable[float | None], *, alpha: float = 0.05) -> pl.DataF
 
 
 def _adjusted(p_values: Array, method: str) -> Array:
-    # Not pingouin, which is slower to import by a second: a notebook waits for it.
-    from statsmodels.stats.multitest import multipletests
-
+    # In the open: pingouin takes seconds to import, and statsmodels collects garbage at every call.
     adjusted = p_values.copy()
-    known = ~np.isnan(p_values)  # statsmodels would count the others in the family
-    adjusted[known] = multipletests(p_values[known], method=METHODS[method])[1]
+    known = p_values[~np.isnan(p_values)]  # what is not known is not in the family
+    order, ranks = np.argsort(known), np.arange(len(known))
+    factor = {"bonferroni": len(known), "holm": len(known) - ranks, "bh": len(known) / (ranks + 1)}
+    steps = known[order] * factor[method]
+    if method == "holm":
+        steps = np.maximum.accumulate(steps)
+    elif method == "bh":
+        steps = np.minimum.accumulate(steps[::-1])[::-1]
+    back = np.empty_like(steps)
+    back[order] = steps.clip(max=1)
+    adjusted[~np.isnan(p_values)] = back
     return adjusted
