@@ -268,7 +268,8 @@ def _meant(con: Any, item: labels.Check) -> str:
         "SELECT context_mode::VARCHAR FROM instances WHERE instance_id = ?", [item.instance_id]
     ).fetchall()
     mode = next(entry for entry in taxonomy.CONTEXT_MODES if entry.key == found[0][0])
-    return f"{mode.label} – {mode.meaning}"
+    meaning = mode.meaning.partition(":")[0]  # what follows is what the model is to do
+    return f"{mode.label} – {meaning}"
 
 
 def _blind(con: Any, item: labels.Item | labels.Check) -> Reading:

@@ -130,6 +130,8 @@ class Explorer(w.VBox):  # type: ignore[misc]
         names = ("view", "metric", "by", "across", "panel")
         chosen = w.HBox([self._controls[name] for name in names], layout=_flow())
         sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_flow())
+        wide = w.Layout(overflow="auto hidden", max_width="100%")  # scrolls in a narrow window
+        picture = w.Box([self._figure], layout=wide)
         behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 30em"))
         filters = w.HBox(list(self._filters.values()), layout=_flow())
         folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
@@ -138,7 +140,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 chosen,
                 folded,
                 self._notes,
-                w.HBox([self._figure, behind], layout=_flow()),
+                w.HBox([picture, behind], layout=_flow()),
                 self._code,
                 w.HBox([self._stem, self._save, self._saved], layout=_flow()),
                 self._page,
