@@ -58,7 +58,7 @@ def test_a_state_that_cannot_be_shown_says_why(con):
 
 
 def test_an_empty_slice_and_a_small_one_say_so(con):
-    nothing = exploring.look(con, {"where": {"domain": "Nowhere"}})
+    nothing = exploring.look(con, {"where": {"context_mode": "counterfactual"}})
     assert nothing.frame.is_empty()
     assert "Nothing in this slice" in nothing.notes[0]
     assert nothing.figure.layout.annotations
@@ -66,6 +66,11 @@ def test_an_empty_slice_and_a_small_one_say_so(con):
     small = exploring.look(con, {"where": {"query_id": one}})
     n = small.frame["strict_ias_n"].item()
     assert small.notes == [f"Small: n = {n}."]
+
+
+def test_a_state_with_a_value_of_another_study_is_refused(con):
+    with pytest.raises(UnknownName, match="the study has no domain 'Nowhere'"):
+        exploring.look(con, {"where": {"domain": ["Legal", "Nowhere"]}})
 
 
 def test_failing_together_equals_a_count_of_single_verdicts(con):
@@ -262,7 +267,8 @@ def test_none_in_a_state_is_what_it_is_without(con):
 
 def test_what_no_box_can_show_is_kept_when_something_else_changes(con):
     query = con.sql("SELECT min(query_id) FROM instances").fetchall()[0][0]
-    start = {"by": "trial", "where": {"query_id": query, "domain": ["Legal", "Nowhere"]}}
+    modes = ["gap", "counterfactual"]  # of which the study has one
+    start = {"by": "trial", "where": {"query_id": query, "context_mode": modes}}
     made = rb.explorer(con, start)
     try:
         assert made.state["where"] == start["where"]
