@@ -22,7 +22,7 @@ from ragbench.journal import Writer
 from ragbench.progress import bar
 from ragbench.relations import KEYS
 from ragbench.replies import Reply
-from ragbench.store import connect, step
+from ragbench.store import opened, step
 
 Row = Mapping[str, Any]
 SETTINGS = ("given_context", "constraints_last")
@@ -82,7 +82,7 @@ def answer(
     for model, called in names.items():
         given = {**defaults(called, calls.get("base_url")), **given_by_caller}
         config = _config(model, called, setting, texts, given, calls.get("base_url"))
-        con = connect(path)
+        con = opened(path)
         _refuse_mixing(con, config)
         asked_for: dict[str, Any] = {
             "models": [model],

@@ -78,6 +78,11 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
     _pool(os.getpid()).submit(import_module, "scipy.special")
+    return opened(path)
+
+
+def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
+    """As `connect`, for a step that makes rows and asks for no scores."""
     file = study_file(path)
     try:
         file.exists()

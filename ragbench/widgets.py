@@ -240,7 +240,6 @@ class Explorer(w.VBox):  # type: ignore[misc]
         with self._figure.batch_update():
             self._figure.data = ()
             self._figure.layout = shown.figure.layout
-            self._figure.layout.modebar.orientation = "v"  # beside the title, not on it
             self._figure.add_traces(shown.figure.data)
         for trace in self._figure.data:
             trace.on_click(self._clicked)

@@ -13,7 +13,7 @@ import polars as pl
 
 from ragbench.arguments import named
 from ragbench.errors import RagbenchError
-from ragbench.store import append, connect, step
+from ragbench.store import append, opened, step
 
 RULES_VERSION = 1
 """Raised when a rule changes what it says about some text: another version is another judge."""
@@ -79,7 +79,7 @@ def judge(
         )
     from ragbench.judging import llm_judge
 
-    con = connect(path)
+    con = opened(path)
     plan = llm_judge.plan(
         con,
         judge,
@@ -105,7 +105,7 @@ def judge(
 
 def _say_what_is_open(path: str | os.PathLike[str]) -> None:
     """Warn of constraints that no rule checks: without them nothing has a Strict score."""
-    count = connect(path).sql(
+    count = opened(path).sql(
         "SELECT count(DISTINCT constraint_id) FROM instance_constraints "
         "JOIN constraints USING (constraint_id) WHERE rule IS NULL"
     )
@@ -137,12 +137,14 @@ def _judge_by_rules(
     retry_errors: bool,
     origin: str | None,
 ) -> list[dict[str, Any]]:
+    name = rules_judge()
+    con = opened(path)
+    constraints = con.sql("SELECT * FROM constraints WHERE rule IS NOT NULL").pl()
+    if constraints.is_empty():
+        return []
     from ragbench.checks import pending
     from ragbench.judging.rules import refuse_bad
 
-    name = rules_judge()
-    con = connect(path)
-    constraints = con.sql("SELECT * FROM constraints WHERE rule IS NOT NULL").pl()
     refuse_bad(constraints)
     todo = pending(
         con,

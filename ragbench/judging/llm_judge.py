@@ -24,7 +24,7 @@ from ragbench.judging.questions import Answer, Call, answer, form, refuse_blind
 from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
 from ragbench.llm import Ask, work
 from ragbench.progress import bar
-from ragbench.store import append, connect, refresh, step
+from ragbench.store import append, opened, refresh, step
 
 DEFAULT_CRITERIA = ("adherence", *taxonomy.CONTEXT_CRITERIA)
 """What a judge is asked about when nothing is named. Claims cost more calls and are named."""
@@ -209,7 +209,7 @@ def run(
     calling: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """What became of all that was pending: a row each, with criterion, score, error, path, left."""
-    con = connect(path)
+    con = opened(path)
     there = {row[0] for row in con.execute("SELECT criterion FROM criteria").fetchall()}
     if lacking := [r for r in made.rows.get("criteria", []) if r["criterion"] not in there]:
         append(path, {"criteria": lacking}, step="judge", origin=origin)
