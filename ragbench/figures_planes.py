@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -324,7 +325,9 @@ def _cells(
         (at, -down, value) for down, line in enumerate(values) for at, value in enumerate(line)
     ]
     inks = [
-        style.QUIET if value is None else _ink((value - low) / (high - low) if high > low else 0)
+        style.QUIET
+        if value is None
+        else _ink(round((value - low) / (high - low), 2) if high > low else 0.0)
         for _, _, value in spots
     ]
     text = trace(
@@ -342,12 +345,14 @@ def _cells(
     return [cells, text]
 
 
+@cache
 def _colours() -> list[list[Any]]:
     """Cividis from its light end to its dark one: even steps for every kind of colour vision."""
     steps = [place / 20 for place in range(21)]
     return [[step, sample_colorscale("Cividis", [1 - step])[0]] for step in steps]
 
 
+@cache
 def _ink(share: float) -> str:
     """The text that reads best on a cell of that darkness (contrast at least 4.5)."""
     colours = sample_colorscale("Cividis", [1 - share])[0]

@@ -285,7 +285,7 @@ def at_once(
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """The threads of this process: a fork has none of its parent's."""
-    return ThreadPoolExecutor(8, thread_name_prefix="ragbench")
+    return ThreadPoolExecutor(8, thread_name_prefix="statements")
 
 
 def append(
