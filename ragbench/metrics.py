@@ -99,7 +99,6 @@ def scores(
     key = key_of(columns)
     own = [name for name in chosen if name in criteria]
     about_constraints = [metric for metric in METRICS if metric.name in chosen]
-
     is_kept, is_whole = _per_query(cursor, names, where)
 
     def rows(table: str) -> str:
@@ -116,24 +115,22 @@ def scores(
         f"SELECT {key}, s.panel, s.origin, {counts}, {', '.join([*columns, 'NULL'])} "
         f"{rows('adherence_by_query' if is_kept else 'adherence_summary')} GROUP BY ALL"
     ]
-    later = []
+    missing = ""
     if about_constraints:
         source = Source(rows("adherence_summary"), [key], "s.judged < s.planned")
         kept = summed("adherence_by_query", [key])
         judged, missing = statements(source, about_constraints, kept)
         queries.append(judged)
-        later.append(missing)
     if own:
         keys = [_METRIC_KEY, key]
         source = Source(rows("criterion_summary"), keys, "s.value IS NULL")
         queries += statements(source, [_CRITERION], summed("criterion_by_query", keys))
-    fetch = [partial(_fetch, sql=sql, values=values) for sql in queries]
-    ledger, *found = at_once(con, *fetch)
+    ledger, *found = at_once(con, *(partial(_fetch, sql=sql, values=values) for sql in queries))
     details: dict[tuple[str, int], intervals.Detail] = {}
     if about_constraints:
         # Where every response is judged in full, no verdict is missing.
         has_gaps = any(row[3] > row[5] for row in ledger)
-        gaps = _fetch(cursor, later[0], values) if has_gaps else []
+        gaps = _fetch(cursor, missing, values) if has_gaps else []
         for group, sums in read(about_constraints, found[0], gaps).items():
             for metric in about_constraints:
                 details[metric.name, group[0]] = intervals.detail(
