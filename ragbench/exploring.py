@@ -197,18 +197,17 @@ def failing_together(
     return cursor.sql(
         f"""
         WITH each AS (
-            SELECT c.response_key, c.dimension,
-                (c.holding_satisfied < c.holding)::INTEGER AS failed
-            FROM dimension_summary AS c
-            JOIN adherence_summary AS s
-                ON c.panel = s.panel AND c.response_key = hash(s.response_id)
+            SELECT v.response_id, v.dimension, max((v.score < 1)::INTEGER) AS failed
+            FROM constraint_verdicts AS v
+            JOIN adherence_summary AS s ON s.response_id = v.response_id AND s.panel = v.panel
             {models}
-            WHERE {condition} AND c.holding > 0
+            WHERE {condition} AND v.score IS NOT NULL AND v.is_triggered IS DISTINCT FROM false
+            GROUP BY ALL
         ), pairs AS (
             SELECT a.dimension, b.dimension AS other, count(*) AS n, sum(a.failed) AS failed,
                 sum(b.failed) AS failed_other, sum(a.failed * b.failed) AS together
             FROM each AS a JOIN each AS b
-            ON b.response_key = a.response_key AND a.dimension < b.dimension
+            ON b.response_id = a.response_id AND a.dimension < b.dimension
             GROUP BY ALL
         )
         SELECT dimension, other, n, failed::BIGINT AS failed, failed_other::BIGINT AS failed_other,

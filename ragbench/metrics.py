@@ -198,63 +198,6 @@ def constraint_scores(
         cursor, where, panel, CONSTRAINT_COLUMNS, "constraint_scores", by=names
     )
     columns = [CONSTRAINT_COLUMNS[name] for name in names]
-    if {*names, *mapping(where)} & {"constraint_id", "rule"}:
-        ledger, judged, missing = _of_constraints(cursor, columns, condition, values)
-    else:
-        ledger, judged, missing = _of_dimensions(cursor, con, columns, condition, values)
-    details = {
-        (metric.name, group[0]): intervals.detail(sums[metric.name], is_binary=True)
-        for group, sums in read(_CONSTRAINT_METRICS, judged, missing).items()
-        for metric in _CONSTRAINT_METRICS
-    }
-    chosen = [metric.name for metric in _CONSTRAINT_METRICS]
-    return _widen(_ledger(ledger, _CONSTRAINT_LEDGER, names), details, names, chosen)
-
-
-_Rows = list[tuple[Any, ...]]
-
-
-def _of_dimensions(
-    cursor: duckdb.DuckDBPyConnection,
-    con: duckdb.DuckDBPyConnection,
-    columns: list[str],
-    condition: str,
-    values: list[Any],
-) -> tuple[_Rows, _Rows, _Rows]:
-    """The ledger, the sums over what was judged and over the gaps, from the kept counts."""
-    here = f"store_{state(cursor).number}.main"
-    rows = (
-        f"FROM {here}.adherence_summary AS s JOIN {here}.dimension_summary AS c "
-        "ON c.panel = s.panel AND c.response_key = hash(s.response_id) "
-        f"LEFT JOIN {here}.dimensions AS d ON d.dimension = c.dimension "
-        f"LEFT JOIN {here}.models AS m ON m.model = s.model WHERE {condition}"
-    )
-    counts = ", ".join(f"sum(c.{count})::BIGINT" for count in _CONSTRAINT_LEDGER)
-    summed = (
-        f"FROM (SELECT {key_of(columns)} AS _key, s.query_hash, c.satisfied AS adherence, "
-        "c.judged AS adherence_n, c.holding_satisfied AS adherence_triggered, "
-        f"c.holding AS adherence_triggered_n {rows}) AS s"
-    )
-    # Grouped by numbers, which is quicker than by texts; within a group those are all alike.
-    shown = ", ".join(f"any_value({sql})" for sql in ("s.panel", "s.origin"))
-    named = ", ".join([*(f"any_value({sql})" for sql in columns), "NULL"])
-    queries = (
-        f"SELECT {key_of(columns)} AS _key, {shown}, {counts}, {named} "
-        f"{rows} GROUP BY _key, hash(s.panel, s.origin)",
-        statements(Source(summed, ["s._key"], is_summed=True), _COUNTED_METRICS)[0],
-    )
-    ledger, judged = at_once(con, *(partial(_fetch, sql=sql, values=values) for sql in queries))
-    # Of a missing verdict the least is 0 and the most 1, whether or not its condition holds.
-    gaps: dict[int, int] = {}
-    for key, _, _, planned, scored, *_ in ledger:
-        gaps[key] = gaps.get(key, 0) + planned - scored
-    return ledger, judged, [(key, n, n, 0, n, 0, n) for key, n in gaps.items() if n]
-
-
-def _of_constraints(
-    cursor: duckdb.DuckDBPyConnection, columns: list[str], condition: str, values: list[Any]
-) -> tuple[_Rows, _Rows, _Rows]:
-    """The same from the verdicts themselves."""
     named = "".join(f"{sql} AS _group{i}, " for i, sql in enumerate(columns))
     # Constraints of one group and query with the same verdict become one row with a weight. One
     # number joins in half the time of three texts.
@@ -285,15 +228,21 @@ def _of_constraints(
         "SELECT _key, _panel, origin, sum(weight)::BIGINT, "
         "coalesce(sum(weight) FILTER (WHERE score IS NOT NULL), 0)::BIGINT, "
         "coalesce(sum(weight) FILTER (WHERE is_error), 0)::BIGINT, "
-        f"{', '.join([*(f'_group{i}' for i in range(len(columns))), 'NULL'])} "
+        f"{', '.join([*(f'_group{i}' for i in range(len(names))), 'NULL'])} "
         "FROM _verdicts GROUP BY ALL"
     ).fetchall()
     source = Source("FROM _verdicts AS s WHERE true", ["s._key"], "s.score IS NULL")
     found = [cursor.execute(sql).fetchall() for sql in statements(source, _CONSTRAINT_METRICS)]
-    return ledger, found[0], found[1]
+    details = {
+        (metric.name, group[0]): intervals.detail(sums[metric.name], is_binary=True)
+        for group, sums in read(_CONSTRAINT_METRICS, found[0], found[1]).items()
+        for metric in _CONSTRAINT_METRICS
+    }
+    chosen = [metric.name for metric in _CONSTRAINT_METRICS]
+    counts = ("planned", "judged", "errors")
+    return _widen(_ledger(ledger, counts, names), details, names, chosen)
 
 
-_CONSTRAINT_LEDGER = ("planned", "judged", "errors")
 _CONSTRAINT_METRICS = (
     Metric(
         "adherence",
@@ -314,12 +263,6 @@ _CONSTRAINT_METRICS = (
         weight="s.weight",
     ),
 )
-
-_COUNTED_METRICS = tuple(
-    Metric(m.name, f"s.{m.name}", "", "", is_binary=True, weight=m.weight)
-    for m in _CONSTRAINT_METRICS
-)
-"""The same where a row holds counts."""
 
 
 class _Criterion(NamedTuple):

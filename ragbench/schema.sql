@@ -327,21 +327,7 @@ CREATE TABLE criterion_summary (
     highest       DOUBLE NOT NULL    -- the value if all that is missing succeeded
 );
 
--- Verdicts counted per response, panel and dimension: what slices by requirement add up.
-CREATE TABLE dimension_summary (
-    panel              VARCHAR NOT NULL,
-    response_key       UBIGINT NOT NULL,  -- hash of the response_id
-    instance_id        VARCHAR NOT NULL,
-    dimension          VARCHAR,
-    planned            INTEGER NOT NULL,  -- constraints, and of these
-    judged             INTEGER NOT NULL,  -- those with a score from the panel,
-    satisfied          INTEGER NOT NULL,
-    errors             INTEGER NOT NULL,
-    holding            INTEGER NOT NULL,  -- judged and not marked as untriggered,
-    holding_satisfied  INTEGER NOT NULL
-);
-
--- The first two summaries, added up per query, model and setting (scores.sql): what most slices need,
+-- The two summaries above, added up per query, model and setting (scores.sql): what most slices need,
 -- so that an interval clustered by query costs no grouping of millions of responses.
 CREATE TABLE adherence_by_query (
     panel       VARCHAR NOT NULL,

@@ -243,27 +243,6 @@ SELECT
     CASE WHEN planned > 0 THEN satisfied + planned - judged END AS loose_pooled_highest
 FROM adherence;
 
--- Constraints of one dimension in one response.
-CREATE OR REPLACE VIEW dimension_scores AS
-SELECT
-    s.panel,
-    hash(s.response_id) AS response_key,
-    s.instance_id,
-    c.dimension,
-    count(*)::INTEGER AS planned,
-    count(v.score)::INTEGER AS judged,
-    count(*) FILTER (WHERE v.score = 1)::INTEGER AS satisfied,
-    count(v.error)::INTEGER AS errors,
-    count(v.score) FILTER (WHERE v.is_triggered IS DISTINCT FROM false)::INTEGER AS holding,
-    count(*) FILTER (WHERE v.score = 1 AND v.is_triggered IS DISTINCT FROM false)::INTEGER
-        AS holding_satisfied
-FROM adherence AS s
-JOIN instance_constraints AS ic ON ic.instance_id = s.instance_id
-LEFT JOIN constraints AS c ON c.constraint_id = ic.constraint_id
-LEFT JOIN constraint_verdicts AS v
-    ON v.panel = s.panel AND v.response_id = s.response_id AND v.constraint_id = ic.constraint_id
-GROUP BY s.panel, s.response_id, s.instance_id, c.dimension;
-
 -- What is kept of these per query, model and setting. `scoped_queries` is what differs: in a fold
 -- only the queries it touched.
 CREATE OR REPLACE VIEW adherence_sums AS

@@ -12,7 +12,6 @@ from ragbench.relations import read_sql
 SUMMARIES = {
     "adherence_summary": "response_scores",
     "criterion_summary": "criterion_scores",
-    "dimension_summary": "dimension_scores",
     "adherence_by_query": "adherence_sums",
     "criterion_by_query": "criterion_sums",
 }
@@ -41,8 +40,11 @@ _TOUCHED = {
 """Instances that new rows of a relation can have changed; `_new_<relation>` holds the new rows."""
 
 
-_READ_ONCE = ("response_scores", "dimension_scores", "adherence_sums", "criterion_sums")
-"""Definitions that stay views, as they are read once."""
+_READ_ONCE = (
+    *("constraint_verdicts", "adherence", "response_scores"),
+    *("adherence_sums", "criterion_sums"),
+)
+"""Definitions that stay views: one reader each, and one of them is as long as the verdicts."""
 
 
 def define(con: duckdb.DuckDBPyConnection) -> None:
@@ -95,10 +97,5 @@ def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
 def _fill(con: duckdb.DuckDBPyConnection, summary: str) -> None:
     con.execute(
         f"INSERT INTO store.main.{summary} BY NAME "
-        f"SELECT * FROM {SUMMARIES[summary]} {_ORDER.get(summary, _BY_QUERY)}"
+        f"SELECT * FROM {SUMMARIES[summary]} ORDER BY panel, model, setting, query_id"
     )
-
-
-_BY_QUERY = "ORDER BY panel, model, setting, query_id"
-_ORDER = {"dimension_summary": "ORDER BY panel, dimension"}
-"""What stands together in the file: equal values next to each other take little room."""

@@ -310,11 +310,6 @@ FAULTS = {
         "criterion_summary",
         "fold again",
     ),
-    "stale dimensions": (
-        "UPDATE dimension_summary SET satisfied = satisfied + 1",
-        "dimension_summary",
-        "fold again",
-    ),
     "stale sums": (
         "UPDATE adherence_by_query SET loose_ias = loose_ias + 0.25",
         "adherence_by_query",
