@@ -91,7 +91,7 @@ def test_the_study_is_sound(con) -> None:
 
 
 def test_the_study_file_stays_small(made) -> None:
-    assert made[0].stat().st_size < 40e6
+    assert made[0].stat().st_size < 30e6
     assert not list(made[0].parent.glob("*.part*"))
 
 
