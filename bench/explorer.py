@@ -12,7 +12,6 @@ its own, without scores or house style. Medians; the limit is 60 ms for a callba
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -112,7 +111,15 @@ CELLS = (
 
 def redraws(study: Path) -> None:
     """From a choice in JupyterLab to the last redraw of the picture."""
-    from webdriver import Notebook, browser, chromedriver, chromium, lab, wait
+    from webdriver import (
+        Notebook,
+        browser,
+        chromedriver,
+        chromium,
+        lab,
+        wait,
+        write_notebook,
+    )
 
     if not (chromium() and chromedriver()):
         print(
@@ -124,7 +131,7 @@ def redraws(study: Path) -> None:
         folder = Path(name)
         (folder / "notebooks").mkdir()
         (folder / "notebooks" / "study.duckdb").symlink_to(study.resolve())
-        (folder / "notebooks" / "bench.ipynb").write_text(json.dumps(notebook()))
+        write_notebook(folder / "notebooks" / "bench.ipynb", *CELLS)
         with browser(folder) as window, lab(folder / "notebooks", folder) as address:
             window.resize(1280, 1400)
             page = Notebook(window, address, "bench.ipynb")
@@ -143,22 +150,6 @@ def redraws(study: Path) -> None:
                 taken = statistics.median(redraw(number) for number in range(1, 8))
                 print(f"redraw in a browser, {what:<18} {taken:>7.0f} ms", flush=True)
             page.shut_down()
-
-
-def notebook() -> dict[str, object]:
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{i}",
-            "metadata": {},
-            "outputs": [],
-            "execution_count": None,
-            "source": source,
-        }
-        for i, source in enumerate(CELLS)
-    ]
-    kernel = {"kernelspec": {"display_name": "Python 3", "name": "python3"}}
-    return {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
 
 
 def main() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from webdriver import Browser, Notebook, browser, chromedriver, chromium, lab, wait
+from webdriver import Browser, Notebook, browser, chromedriver, chromium, lab, wait, write_notebook
 
 import ragbench as rb
 from ragbench import labels
@@ -60,33 +59,13 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
     (folder / "notebooks").mkdir()
     shutil.copy(rb.paper.shipped(), folder / "study.duckdb")
-    _write_notebook(
+    write_notebook(
         folder / "notebooks" / "try.ipynb",
         "import ragbench as rb\ncon = rb.connect('../study.duckdb')",
         "rb.explorer(con, {'metric': 'loose_ias', 'by': 'domain'})",
         "rb.annotator('../study.duckdb', 'format', 'eva', n=4, seed=1)",
     )
     return folder
-
-
-def _write_notebook(file: Path, *cells: str) -> None:
-    stored = {
-        "cells": [
-            {
-                "cell_type": "code",
-                "id": f"cell-{i}",
-                "metadata": {},
-                "outputs": [],
-                "execution_count": None,
-                "source": source,
-            }
-            for i, source in enumerate(cells)
-        ],
-        "metadata": {"kernelspec": {"display_name": "Python 3", "name": "python3"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-    file.write_text(json.dumps(stored), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +154,7 @@ def test_every_view_is_drawn_and_a_person_checks_instances(
     start = {"a": {"setting": "constraints_last"}, "b": {"setting": "given_context"}}
     study = workplace / "checked.duckdb"
     shutil.copy(rb.paper.shipped(), study)
-    _write_notebook(
+    write_notebook(
         workplace / "notebooks" / "views.ipynb",
         "import ragbench as rb\ncon = rb.connect('../checked.duckdb')",
         *(f"rb.explorer(con, {start | {'view': view}!r})" for view in views),

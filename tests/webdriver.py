@@ -313,3 +313,21 @@ class Notebook:
             number,
             *arguments,
         )
+
+
+def write_notebook(file: Path, *cells: str) -> None:
+    """Make a notebook of these code cells."""
+    code = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{i}",
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+            "source": source,
+        }
+        for i, source in enumerate(cells)
+    ]
+    kernel = {"kernelspec": {"display_name": "Python 3", "name": "python3"}}
+    made = {"cells": code, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(made), encoding="utf-8")
