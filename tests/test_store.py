@@ -20,6 +20,7 @@ from store_worker import content, unit
 import ragbench
 from ragbench import store
 from ragbench.errors import BadRow, UnknownColumn, UnknownName
+from ragbench.summaries import SUMMARIES
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 RESPONSE = "law-noise/model-a/given_context/0"
@@ -402,7 +403,7 @@ class Summaries(RuleBasedStateMachine):
             return
         con = ragbench.connect(self.path)
         problems = ragbench.check(con)
-        stale = problems.filter(pl.col("relation").str.ends_with("_summary"))
+        stale = problems.filter(pl.col("relation").is_in(list(SUMMARIES)))
         assert stale.is_empty(), stale.rows()
 
     def teardown(self) -> None:
