@@ -159,7 +159,7 @@ def test_a_call_that_failed_is_made_again_and_the_answer_is_the_same(
     server: Running, fault: str
 ) -> None:
     text = f"first {fault}"
-    reply = one(server, f"{fault},ok", text, timeout=1.0)
+    reply = one(server, f"{fault},ok", text, timeout=1.0 if fault == "hang" else 60)
     assert reply.error is None
     assert reply.text == one(server, "ok", text).text
     tries = [e for e in server.log() if e["request"] == request_of(said(text))]
@@ -182,14 +182,15 @@ def test_a_slow_body_arrives_and_a_second_answer_is_not_taken_for_the_next(serve
 
 
 @pytest.mark.parametrize(
-    ("model", "says", "tries"),
-    [("error", "500", 6), ("broken", "no chat completion", 6), ("hang", "timeout", 3)],
+    ("model", "says", "tries", "timeout"),
+    # A busy machine may not answer within a short time, which would be a failure of another kind.
+    [("error", "500", 6, 60), ("broken", "no chat completion", 6, 60), ("hang", "timeout", 3, 0.2)],
 )
 def test_tries_are_bounded_and_the_error_says_what_happened(
-    server: Running, model: str, says: str, tries: int
+    server: Running, model: str, says: str, tries: int, timeout: float
 ) -> None:
     text = f"always {model}"
-    reply = one(server, model, text, timeout=0.2)
+    reply = one(server, model, text, timeout=timeout)
     assert reply.text is None
     assert says in (reply.error or "")
     assert "\n" not in (reply.error or "")
