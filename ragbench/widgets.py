@@ -18,6 +18,7 @@ from ragbench.errors import RagbenchError
 from ragbench.exploring import VIEWS, Look, look, whole_state
 from ragbench.facts import metric_label
 from ragbench.metrics import METRICS, criteria_of
+from ragbench.picture import Picture
 from ragbench.reading import reading
 from ragbench.slices import panel_names
 from ragbench.stats import adjust
@@ -78,27 +79,6 @@ def _named(value: Any) -> str:
     return ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
 
 
-class _Picture(go.FigureWidget):  # type: ignore[misc]
-    """A figure that a browser learns of when it is whole.
-
-    Plotly announces it empty and sends what is in it afterwards; a browser that is still loading
-    the code for it then draws empty axes, and leaves them.
-    """
-
-    _is_whole = False
-
-    def __init__(self, figure: go.Figure) -> None:
-        super().__init__(figure)
-        self._config = {"displayModeBar": False}  # a bar of buttons on the numbers at the edge
-        self._is_whole = True
-        self.open()
-
-    def open(self) -> None:
-        """Tell the browser."""
-        if self._is_whole:
-            super().open()
-
-
 class Explorer(w.VBox):  # type: ignore[misc]
     """The widget that `explorer` makes."""
 
@@ -120,7 +100,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
         self.state = whole_state(state)  # complains before anything is shown
-        self._figure = _Picture(self._figure)
+        self._figure = Picture(self._figure)
         for trace in self._figure.data:
             trace.on_click(self._clicked)
         for control in (*self._controls.values(), *self._filters.values()):

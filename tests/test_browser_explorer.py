@@ -47,6 +47,12 @@ select.dispatchEvent(new Event('change', {bubbles: true}));
 return select.options[0].innerText
 """
 PAGE = "return area.innerText"
+SLOW = """
+const made = URL.createObjectURL;
+URL.createObjectURL = (blob) => made.call(URL, blob.size < 1e6 ? blob : new Blob(
+  ["await new Promise(done => setTimeout(done, 4000));\\n", blob], {type: blob.type}));
+return 1
+"""
 FINISH = """
 const button = [...area.querySelectorAll('button')].find(one => one.textContent === 'Finish');
 button?.click();
@@ -184,4 +190,24 @@ def test_every_view_is_drawn_and_a_person_checks_instances(
     wait(lambda: "1 verdicts of eva stored" in notebook.in_output(last, PAGE), "the rows")
     found = rb.connect(study).sql("SELECT \"check\", passed FROM verifications WHERE judge = 'eva'")
     assert found.fetchall() == [("context_validity", False)]
+    notebook.shut_down()
+
+
+def test_a_picture_whose_code_loads_slowly_follows_what_was_chosen_meanwhile(
+    places: tuple[Browser, str], workplace: Path
+) -> None:
+    write_notebook(
+        workplace / "notebooks" / "slow.ipynb",
+        "import ragbench as rb\ncon = rb.connect('../study.duckdb')",
+        "shown = rb.explorer(con, {'metric': 'loose_ias', 'by': 'domain'})\nshown",
+        "shown.state = shown.state | {'by': 'setting'}",
+    )
+    window, address = places
+    notebook = Notebook(window, address, "slow.ipynb")
+    notebook.wait_for_kernel()
+    window.run(SLOW)  # longer than anywidget waits for a widget's code
+    notebook.run_all()
+    assert wait(lambda: notebook.in_output(1, DOTS), "the dots of the explorer") == 2
+    notebook.in_output(1, CHOOSE, "by", ["domain"])
+    assert wait(lambda: notebook.in_output(1, DOTS) == 6, "six domains")
     notebook.shut_down()

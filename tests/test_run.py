@@ -313,7 +313,7 @@ WORKER = """
 import sys
 from ragbench.llm import Retry
 from ragbench.run import answer
-answer(sys.argv[1], "any", base_url=sys.argv[2], key_env="FAKE_KEY", timeout=1.0, concurrency=20,
+answer(sys.argv[1], "any", base_url=sys.argv[2], key_env="FAKE_KEY", timeout=5.0, concurrency=20,
     retry=Retry(first_wait=0.01, longest_wait=0.2))
 """
 FAULTS = {"busy": 0.2, "after": 0.1, "error": 0.05, "hang": 0.02, "drop": 0.01, "broken": 0.01}
