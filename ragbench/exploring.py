@@ -16,7 +16,7 @@ from ragbench.comparisons import paired
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import Where, constraint_scores, scores
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_name, scope
-from ragbench.store import refresh
+from ragbench.store import reading
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -189,25 +189,36 @@ def failing_together(
     expected); panel, origin. Verdicts whose condition did not hold are left out. Most expected
     first.
     """
-    refresh(con)
-    cursor = con.cursor()
+    cursor = reading(con)
     condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "failing_together")
     name = panel_name(cursor, panel or (where or {}).get("panel"))
     models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in condition else ""
+    # One number joins in half the time of three texts.
     return cursor.sql(
         f"""
-        WITH each AS (
-            SELECT v.response_id, v.dimension, max((v.score < 1)::INTEGER) AS failed
-            FROM constraint_verdicts AS v
-            JOIN adherence_summary AS s ON s.response_id = v.response_id AND s.panel = v.panel
+        WITH each AS MATERIALIZED (
+            SELECT hash(s.response_id) AS response, c.dimension,
+                max((j.score < 1)::INTEGER) AS failed
+            FROM adherence_summary AS s
+            JOIN panels AS p ON p.panel = s.panel
+            JOIN instance_constraints AS ic ON ic.instance_id = s.instance_id
+            JOIN constraints AS c ON c.constraint_id = ic.constraint_id
+            JOIN (
+                SELECT score, is_triggered, hash(response_id, target_id, judge) AS key
+                FROM judgments WHERE criterion = 'adherence' AND repeat = 0
+            ) AS j ON j.key = hash(
+                s.response_id, ic.constraint_id,
+                CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
+            )
             {models}
-            WHERE {condition} AND v.score IS NOT NULL AND v.is_triggered IS DISTINCT FROM false
+            WHERE {condition} AND s.is_answered AND j.score IS NOT NULL
+                AND j.is_triggered IS DISTINCT FROM false
             GROUP BY ALL
         ), pairs AS (
             SELECT a.dimension, b.dimension AS other, count(*) AS n, sum(a.failed) AS failed,
                 sum(b.failed) AS failed_other, sum(a.failed * b.failed) AS together
             FROM each AS a JOIN each AS b
-            ON b.response_id = a.response_id AND a.dimension < b.dimension
+            ON b.response = a.response AND a.dimension < b.dimension
             GROUP BY ALL
         )
         SELECT dimension, other, n, failed::BIGINT AS failed, failed_other::BIGINT AS failed_other,
