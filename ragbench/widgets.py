@@ -213,7 +213,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         try:
             self._show(look(self._con, self.state))
         except RagbenchError as problem:
-            self._notes.value = f"<b>{_safe(problem)}</b>"
+            self._notes.value = _lines(f"<b>{_safe(problem)}</b>")
 
     def _show(self, shown: Look) -> None:
         self._look = shown
@@ -224,7 +224,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         for trace in self._figure.data:
             trace.on_click(self._clicked)
         self._code.value = shown.code
-        self._notes.value = " · ".join(_safe(note) for note in self._told(shown))
+        self._notes.value = _lines(" · ".join(_safe(note) for note in self._told(shown)))
 
     def _told(self, shown: Look) -> list[str]:
         """The notes, and what looking at several comparisons does to a p-value."""
@@ -332,6 +332,11 @@ class Explorer(w.VBox):  # type: ignore[misc]
                     style={"description_width": "8em"},
                 )
         return filters
+
+
+def _lines(text: str) -> str:
+    """A text of several lines, set as text; a widget's line is as high as a button."""
+    return f'<div style="line-height:1.4">{text}</div>' if text else ""
 
 
 def _flow() -> w.Layout:
