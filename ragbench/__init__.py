@@ -3,8 +3,9 @@
 The public names, loaded when first used so that `import ragbench` stays quick:
 
 - the study file: `connect`, `refresh`, `append`, `pending`, `check`, `ledger`, `load`
-- numbers: `scores`, `constraint_scores`, `paired`, `independence`; `protocol_effect`,
-  `natural_vs_synthetic`, `agreement`, `judge_reliability`, `flip_rates`; the tests are in `stats`
+- numbers: `scores`, `constraint_scores`, `paired`, `unpaired`, `independence`;
+  `protocol_effect`, `natural_vs_synthetic`, `agreement`, `judge_reliability`, `flip_rates`; the
+  tests are in `stats`
 - steps: `answer`, `judge`
 - pictures and tables: `figures`, `tables`, `paper`; for notebooks `notebook`, `behaviours`
 """
@@ -34,6 +35,7 @@ _FUNCTIONS = {
     "scores": "metrics",
     "constraint_scores": "metrics",
     "paired": "comparisons",
+    "unpaired": "comparisons",
     "independence": "comparisons",
     "protocol_effect": "contrasts",
     "natural_vs_synthetic": "contrasts",

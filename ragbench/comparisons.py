@@ -50,21 +50,80 @@ def paired(
         >>> paired(con, "strict_ias", {"setting": "x"}, {"setting": "y"})  # doctest: +SKIP
     """
     cursor = reading(con)
-    unit = ["instance_id", *(c for c in ("model", "setting") if c not in a and c not in b)]
-    if any(a.get(name) != b.get(name) for name in _OF_MODELS) and "model" in unit:
-        unit.remove("model")  # no model is on both sides
-    left, panel_a = _side(cursor, metric, a, where, panel, unit)
-    right, panel_b = _side(cursor, metric, b, where, panel, unit)
-    keys = [*unit, "query_id"]
+    columns = unit(a, b)
+    left, panel_a = _side(cursor, metric, a, where, panel, columns)
+    right, panel_b = _side(cursor, metric, b, where, panel, columns)
+    keys = [*columns, "query_id"]
     pairs = left.join(right, on=keys, how="inner", suffix="_b", nulls_equal=True).sort(keys)
     if pairs.is_empty():
-        _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, unit)
+        _refuse_unpaired(cursor, (a, panel_a), (b, panel_b), where, columns)
     row: dict[str, Any] = {"metric": metric, "a": _words(a), "b": _words(b)}
     row |= _compare(pairs, is_binary=_is_binary(cursor, metric))
     row |= {"unpaired_a": left.height - pairs.height, "unpaired_b": right.height - pairs.height}
     row["panel"] = panel_a if panel_a == panel_b else f"{panel_a} / {panel_b}"
     row["origin"] = merged(", ".join([*pairs["origin"], *pairs["origin_b"]]))
     return pl.DataFrame([row], schema=_SCHEMA)
+
+
+def unpaired(
+    con: duckdb.DuckDBPyConnection,
+    metric: str,
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    where: Where = None,
+    panel: str | None = None,
+) -> pl.DataFrame:
+    """One row: the mean of `metric` on two sides that share no response, and their difference.
+
+    For groups of instances, which cannot be paired: with and without a protocol, natural and
+    augmented, two domains. What else tells the groups apart is in the difference too. Trials are
+    averaged first; then each response counts once.
+
+    Columns: metric, a, b; n_a, n_b responses and their n_queries; planned_a, planned_b, of which
+    lost_a, lost_b have no value; mean_a, mean_b, difference (a - b), low, high (95 % t interval of
+    the regression on the side, clustered by query, CR1), interval, p_value (two-sided, of the same
+    t; 1 when nothing differs); lowest, highest (difference that the lost responses allow); panel,
+    origin.
+
+    Raises:
+        UnknownColumn, UnknownName: a column, metric or panel the study does not have.
+        RagbenchError: a side has no responses, or the two have some in common.
+
+    Example:
+        >>> unpaired(con, "conflict", {"has_protocol": True}, {"has_protocol": False})
+        ... # doctest: +SKIP
+    """
+    cursor = reading(con)
+    columns = ["instance_id", "model", "setting"]
+    left, panel_a = _side(cursor, metric, a, where, panel, columns)
+    right, panel_b = _side(cursor, metric, b, where, panel, columns)
+    for side, name, found in ((a, panel_a, left), (b, panel_b, right)):
+        if found.is_empty():
+            _asked(cursor, "unpaired", side, name, where, columns)
+    if panel_a == panel_b and not left.join(right, on=columns, how="semi").is_empty():
+        raise RagbenchError(
+            f"unpaired: {_words(a)} and {_words(b)} have responses in common. Name sides that "
+            "exclude each other."
+        )
+    row: dict[str, Any] = {"metric": metric, "a": _words(a), "b": _words(b)}
+    row |= _contrast(left, right)
+    row["panel"] = panel_a if panel_a == panel_b else f"{panel_a} / {panel_b}"
+    row["origin"] = merged(", ".join([*left["origin"], *right["origin"]]))
+    return pl.DataFrame([row], schema=_UNPAIRED)
+
+
+def unit(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """The columns in which the two responses of a pair are alike."""
+    columns = ["instance_id", *(c for c in ("model", "setting") if c not in a and c not in b)]
+    if any(a.get(name) != b.get(name) for name in _OF_MODELS) and "model" in columns:
+        columns.remove("model")  # no model is on both sides
+    return columns
+
+
+def are_paired(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two sides may be about the same instances: `paired` or else `unpaired`."""
+    differing = {name for name in {*a, *b} if a.get(name) != b.get(name)}
+    return not differing - {"model", "setting", "panel", "judge", "trial", *_OF_MODELS}
 
 
 _OF_MODELS = [name for name, column in RESPONSE_COLUMNS.items() if column.startswith("m.")]
@@ -80,16 +139,28 @@ _SCHEMA: dict[str, Any] = (
 )
 
 
+_UNPAIRED: dict[str, Any] = (
+    dict.fromkeys(("metric", "a", "b"), pl.String)
+    | dict.fromkeys(
+        ("n_a", "n_b", "n_queries", "planned_a", "planned_b", "lost_a", "lost_b"), pl.Int64
+    )
+    | dict.fromkeys(("mean_a", "mean_b", "difference", "low", "high"), pl.Float64)
+    | {"interval": pl.String}
+    | dict.fromkeys(("p_value", "lowest", "highest"), pl.Float64)
+    | dict.fromkeys(("panel", "origin"), pl.String)
+)
+
+
 def _side(
     cursor: duckdb.DuckDBPyConnection,
     metric: str,
     side: Mapping[str, Any],
     where: Where,
     panel: str | None,
-    unit: Sequence[str],
+    alike: Sequence[str],
 ) -> tuple[pl.DataFrame, str]:
     """Value, bounds and origin per unit of one side: means of trials, then of models; its panel."""
-    condition, values, name = _side_scope(cursor, side, where, panel)
+    condition, values, name = side_scope(cursor, side, where, panel)
     per_response = [m for m in METRICS if m.weight == "1"]
     known = {m.name: (m.value, m.lowest, m.highest) for m in per_response}
     if metric in known:
@@ -103,7 +174,7 @@ def _side(
     else:
         options = [*known, *criteria_of(cursor)]
         raise UnknownName("metric of single responses", metric, options, place="the study")
-    keys = [*unit, "query_id"]
+    keys = [*alike, "query_id"]
     columns = ", ".join(f"{RESPONSE_COLUMNS[c]} AS {c}" for c in keys)
     models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in condition else ""
     frame = cursor.sql(
@@ -118,7 +189,7 @@ def _side(
     return frame, name
 
 
-def _side_scope(
+def side_scope(
     cursor: duckdb.DuckDBPyConnection, side: Mapping[str, Any], where: Where, panel: str | None
 ) -> tuple[str, list[Any], str]:
     """The condition on one side's rows, its values, and the side's panel."""
@@ -139,29 +210,37 @@ def _refuse_unpaired(
     a: tuple[Mapping[str, Any], str],
     b: tuple[Mapping[str, Any], str],
     where: Where,
-    unit: Sequence[str],
+    alike: Sequence[str],
 ) -> None:
     """Raise when a side has no responses at all, or the two were asked about nothing in common."""
-    listed = ", ".join(RESPONSE_COLUMNS[name] for name in unit)
-    asked = []
-    for side, panel in (a, b):
-        condition, values, _ = _side_scope(cursor, side, where, panel)
-        rows = cursor.execute(
-            f"SELECT DISTINCT {listed} FROM adherence_summary AS s "
-            f"LEFT JOIN models AS m ON m.model = s.model WHERE {condition}",
-            values,
-        ).fetchall()
-        if not rows:
-            raise RagbenchError(
-                f"paired: no response has {_words(side) or 'what is asked for'}"
-                + (f" where {_words(where)}." if where else ".")
-            )
-        asked.append(set(rows))
+    asked = [_asked(cursor, "paired", side, panel, where, alike) for side, panel in (a, b)]
     if not asked[0] & asked[1]:
         raise RagbenchError(
             f"paired: {_words(a[0])} and {_words(b[0])} share no instance, so there is nothing to "
-            "pair. Compare their scores side by side, or as independent groups."
+            "pair. `unpaired` compares them as groups of their own."
         )
+
+
+def _asked(
+    cursor: duckdb.DuckDBPyConnection,
+    place: str,
+    side: Mapping[str, Any],
+    panel: str,
+    where: Where,
+    alike: Sequence[str],
+) -> set[tuple[Any, ...]]:
+    """What a side was asked about, whatever metric applies; raises when that is nothing."""
+    condition, values, _ = side_scope(cursor, side, where, panel)
+    listed = ", ".join(RESPONSE_COLUMNS[name] for name in alike)
+    rows = cursor.execute(
+        f"SELECT DISTINCT {listed} FROM adherence_summary AS s "
+        f"LEFT JOIN models AS m ON m.model = s.model WHERE {condition}",
+        values,
+    ).fetchall()
+    if not rows:
+        said = f" where {_words(where)}." if where else "."
+        raise RagbenchError(f"{place}: no response has {_words(side) or 'what is asked for'}{said}")
+    return set(rows)
 
 
 def _is_binary(cursor: duckdb.DuckDBPyConnection, metric: str) -> bool:
@@ -212,18 +291,58 @@ def _clustered(gap: np.ndarray[Any, Any], queries: pl.Series) -> dict[str, Any]:
     groups = len(n)
     if groups < 2:
         return {"interval": "none: one query"}
-    mean = gap.mean()
+    mean = float(gap.mean())
     error = float(np.sqrt(groups / (groups - 1) * ((s - n * mean) ** 2).sum()) / n.sum())
+    return _tested(mean, error, groups, "all pairs alike")
+
+
+def _tested(difference: float, error: float, groups: int, alike: str) -> dict[str, Any]:
+    """Interval and p of a difference; `alike` says what it means that nothing varies."""
     if error < 1e-12:
         # Nothing differs, or everything by the same amount: there is no spread to estimate.
-        return {"interval": "none: all pairs alike", "p_value": 1.0 if mean == 0 else None}
+        return {"interval": f"none: {alike}", "p_value": 1.0 if difference == 0 else None}
     reach = intervals.t_quantile(groups - 1) * error
     return {
-        "low": float(mean - reach),
-        "high": float(mean + reach),
+        "low": difference - reach,
+        "high": difference + reach,
         "interval": "clustered by query",
-        "p_value": intervals.t_p_value(float(mean / error), groups - 1),
+        "p_value": intervals.t_p_value(difference / error, groups - 1),
     }
+
+
+def _contrast(left: pl.DataFrame, right: pl.DataFrame) -> dict[str, Any]:
+    """Counts, means, difference and test of two groups of responses."""
+    row: dict[str, Any] = {}
+    if left.height and right.height:
+        row["lowest"] = left["lowest"].mean() - right["highest"].mean()  # type: ignore[operator]
+        row["highest"] = left["highest"].mean() - right["lowest"].mean()  # type: ignore[operator]
+    known = {}
+    for name, side in (("a", left), ("b", right)):
+        known[name] = side.drop_nulls("value")
+        row |= {
+            f"planned_{name}": side.height,
+            f"n_{name}": known[name].height,
+            f"lost_{name}": side.height - known[name].height,
+            f"mean_{name}": known[name]["value"].mean(),
+        }
+    # What each response adds to the error of the difference, by its query.
+    parts = [
+        side.select(
+            "query_id", part=sign * (pl.col("value") - pl.col("value").mean()) / side.height
+        )
+        for sign, side in ((1, known["a"]), (-1, known["b"]))
+    ]
+    per_query = pl.concat(parts).group_by("query_id").agg(pl.col("part").sum())
+    groups, n = per_query.height, row["n_a"] + row["n_b"]
+    row["n_queries"] = groups
+    if not (row["n_a"] and row["n_b"]):
+        return {**row, "interval": "none: a side has no value"}
+    row["difference"] = row["mean_a"] - row["mean_b"]
+    if groups < 2 or n < 3:
+        return {**row, "interval": "none: one query"}
+    small = groups / (groups - 1) * (n - 1) / (n - 2)
+    error = float(np.sqrt(small * (per_query["part"].to_numpy() ** 2).sum()))
+    return row | _tested(row["difference"], error, groups, "all alike within the sides")
 
 
 def _words(side: Mapping[str, Any]) -> str:

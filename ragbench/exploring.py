@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 import polars as pl
 
-from ragbench.comparisons import paired
+from ragbench.comparisons import are_paired, paired, unpaired
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import Where, constraint_scores, scores
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_name, scope
@@ -37,6 +37,9 @@ DEFAULT: Mapping[str, Any] = {
 """The state at the start. `across` is the second grouping of the heat map, `a` and `b` the sides of
 a paired comparison."""
 
+OF_CONSTRAINTS = [name for name in CONSTRAINT_COLUMNS if name not in RESPONSE_COLUMNS]
+"""Groupings and filters with which a view is about single constraints, whatever the metric."""
+
 FEW = 30
 """Below this n a value is called small."""
 
@@ -48,6 +51,10 @@ class Look(NamedTuple):
     figure: go.Figure
     code: str
     notes: list[str]  # what must be known beside the picture: small n, empty slices, tests
+    cells: tuple[list[Any], list[Any]] = (
+        [],
+        [],
+    )  # what the rows and columns of a heat map stand for
 
 
 def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -58,11 +65,18 @@ def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     Raises:
         UnknownName: a view, metric, panel or key of the state that there is not.
         UnknownColumn: a column that rows cannot be grouped or filtered by.
-        RagbenchError: two sides that cannot be paired.
+        RagbenchError: sides without responses, or a filter that the view cannot have.
     """
     whole = whole_state(state)
     if whole["view"] not in VIEWS:
         raise UnknownName("view", whole["view"], VIEWS, place="the explorer")
+    narrowed = [name for name in whole["where"] if name in OF_CONSTRAINTS]
+    if narrowed and whole["view"] in ("paired", "failing together"):
+        raise RagbenchError(
+            f"the view {whole['view']!r} is about whole responses, and a filter on "
+            f"{' and '.join(narrowed)} about single constraints. Take it away, or choose a view of "
+            "dots, a heat map or the profile."
+        )
     shown = {
         "dots": _dots,
         "heatmap": _heatmap,
@@ -114,7 +128,8 @@ def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     cells = frame.filter(pl.col(by).is_not_null() & pl.col(across).is_not_null())
     figure = figures.heatmap(cells, across, by, metric, title=_title(state, metric))
     code = f'frame = {call}\nrb.figures.heatmap(frame, "{across}", "{by}", "{metric}")'
-    return Look(frame, figure, code, [])
+    lines, columns = (cells[name].unique(maintain_order=True).to_list() for name in (by, across))
+    return Look(frame, figure, code, [], (lines, columns))
 
 
 def _profile(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -135,7 +150,8 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     if not a or not b or a == b:
         said = "Choose two sides that differ, such as two models or two settings."
         return Look(pl.DataFrame(), empty(said, "A paired difference"), "", [])
-    frame = paired(con, state["metric"], a, b, state["where"], state["panel"])
+    compare = paired if are_paired(a, b) else unpaired  # the same instances, or groups of them
+    frame = compare(con, state["metric"], a, b, state["where"], state["panel"])
     sides = " − ".join(", ".join(_words(value) for value in side.values()) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
     figure = figures.forest(
@@ -144,10 +160,17 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         p_value="p_value",
         title=f"Difference in {_label(state['metric'])}",
     )
-    call = _call("paired", state, f'"{state["metric"]}", {a!r}, {b!r}')
+    call = _call(compare.__name__, state, f'"{state["metric"]}", {a!r}, {b!r}')
     row = frame.row(0, named=True)
-    lost = row["lost_a"] + row["lost_b"] + row["lost_both"]
-    notes = [f"{row['n']:,} pairs in {row['n_queries']:,} queries, {lost:,} lost"]
+    if compare is paired:
+        lost = row["lost_a"] + row["lost_b"] + row["lost_both"]
+        notes = [f"{row['n']:,} pairs in {row['n_queries']:,} queries, {lost:,} lost"]
+    else:
+        notes = [
+            f"{row['n_a']:,} and {row['n_b']:,} responses in {row['n_queries']:,} queries, "
+            f"{row['lost_a']:,} and {row['lost_b']:,} lost",
+            "other instances on each side: what else tells these apart is in the difference too",
+        ]
     if row["p_value"] is not None:
         notes.append(f"p = {row['p_value']:.3g} (t clustered by query)")
     return Look(frame, figure, f"frame = {call}", notes)
@@ -170,12 +193,14 @@ def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     names = {name: value_label("dimension", name) for name in both["dimension"].unique()}
     own = [{"dimension": name, "other": name} for name in names]  # rows and columns in one order
     both = pl.concat([both, pl.DataFrame(own)], how="diagonal").sort("dimension", "other")
+    lines = both["dimension"].unique(maintain_order=True).to_list()
+    columns = both["other"].unique(maintain_order=True).to_list()
     both = both.with_columns(pl.col("other").replace(names))
     figure = figures.heatmap(
         both, "other", "dimension", "lift", title=title, percent=False, digits=1
     )
     said = "lift: how many times as often as independent failures would both fail; 1 is chance"
-    return Look(frame, figure, f"frame = {call}", [said])
+    return Look(frame, figure, f"frame = {call}", [said], (lines, columns))
 
 
 def failing_together(
@@ -237,7 +262,7 @@ def _scored(
 ) -> tuple[pl.DataFrame, str, str]:
     """Scores by `by`, the call that gives them, and the metric: single constraints where asked."""
     listed = f'"{by[0]}"' if len(by) == 1 else repr(tuple(by)).replace("'", '"')
-    if any(name not in RESPONSE_COLUMNS and name in CONSTRAINT_COLUMNS for name in by):
+    if any(name in OF_CONSTRAINTS for name in (*by, *state["where"])):
         frame = constraint_scores(con, by, state["where"], state["panel"])
         return frame, _call("constraint_scores", state, listed), "adherence"
     metric = state["metric"]
@@ -274,10 +299,12 @@ def _small(frame: pl.DataFrame, state: Mapping[str, Any]) -> list[str]:
     """What a reader has to know of the size of the slice."""
     if frame.is_empty():
         return ["Nothing in this slice: no row has all the filters' values."]
-    names = [name for name in frame.columns if name == "n" or name.endswith("_n")]
+    names = [name for name in frame.columns if name in ("n", "n_a") or name.endswith("_n")]
     if not names:
         return []
     n = frame[names[0]].fill_null(0)
+    if names[0] == "n_a":
+        n = frame.select(pl.min_horizontal("n_a", "n_b")).to_series()
     few = int((n < FEW).sum())
     if frame.height == 1 and few:
         return [f"Small: n = {n[0]:,}."]

@@ -25,12 +25,17 @@ from ragbench.slices import (
 from ragbench.store import refresh
 from ragbench.style import clean
 
-_VERDICT = (
-    "EXISTS (FROM constraint_verdicts AS v "
-    "JOIN constraints AS c ON c.constraint_id = v.constraint_id "
-    "LEFT JOIN dimensions AS d ON d.dimension = c.dimension "
-    "WHERE v.response_id = s.response_id AND v.panel = s.panel AND {})"
-)
+
+def has_verdict(tests: str) -> str:
+    """SQL that is true for responses s with a verdict v on a constraint c for which `tests` is."""
+    return (
+        "EXISTS (FROM constraint_verdicts AS v "
+        "JOIN constraints AS c ON c.constraint_id = v.constraint_id "
+        "LEFT JOIN dimensions AS d ON d.dimension = c.dimension "
+        f"WHERE v.response_id = s.response_id AND v.panel = s.panel AND {tests})"
+    )
+
+
 _DISAGREE = (
     "EXISTS (SELECT j.criterion FROM judgments AS j "
     "WHERE j.response_id = s.response_id AND j.repeat = 0 AND j.score IS NOT NULL "
@@ -128,9 +133,9 @@ def response_reader(
     condition, values = scope(cursor, of_responses, panel, RESPONSE_COLUMNS, "response_reader")
     narrower, more = conditions(cursor, such, CONSTRAINT_COLUMNS, "response_reader")
     of_verdict, of_response = SHOWN[show]
-    has_verdict = "true"
+    has_such = "true"
     if such or (of_response == "true" and of_verdict != "true"):
-        has_verdict = _VERDICT.format(f"{of_verdict} AND {narrower}")
+        has_such = has_verdict(f"{of_verdict} AND {narrower}")
     rows = cursor.sql(
         f"""
         SELECT s.response_id, s.domain, s.context_mode, s.satisfied, s.planned,
@@ -138,7 +143,7 @@ def response_reader(
             (SELECT min(b.response_id) FROM responses AS b WHERE b.instance_id = s.instance_id
                 AND b.model = ? AND b.response_id <> s.response_id) AS beside
         FROM adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model
-        WHERE {condition} AND {of_response} AND {has_verdict} AND NOT s.is_failed
+        WHERE {condition} AND {of_response} AND {has_such} AND NOT s.is_failed
             AND s.response_id IN (SELECT response_id FROM responses)
         ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT ?""",
         params=[beside, *values, *more, limit],

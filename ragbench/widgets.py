@@ -13,14 +13,14 @@ import ipywidgets as w
 import plotly.graph_objects as go
 import polars as pl
 
-from ragbench import output
+from ragbench import behind, output
 from ragbench.errors import RagbenchError
-from ragbench.exploring import VIEWS, Look, look, whole_state
+from ragbench.exploring import OF_CONSTRAINTS, VIEWS, Look, look, whole_state
 from ragbench.facts import metric_label
 from ragbench.metrics import METRICS, criteria_of
 from ragbench.picture import Picture
 from ragbench.reading import reading
-from ragbench.slices import panel_names
+from ragbench.slices import CONSTRAINT_COLUMNS, panel_names
 from ragbench.stats import adjust
 from ragbench.store import refresh
 from ragbench.style import clean
@@ -31,10 +31,9 @@ GROUPINGS = (
 )
 FILTERS = (
     *("model", "setting", "domain", "context_mode", "language", "paradigm", "family"),
-    *("has_protocol", "is_augmented", "benchmark"),
+    *("has_protocol", "is_augmented", "benchmark", "variant", "category", "dimension"),
 )
 _SIDES = ("model", "setting", "paradigm", "is_augmented", "has_protocol", "domain")
-_LISTED = 200  # responses that are offered to be read
 
 
 def explorer(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any] | None = None) -> Explorer:
@@ -88,6 +87,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._is_setting = False
         self._tests: dict[str, float] = {}
         self._look: Look | None = None
+        self.listed = pl.DataFrame()  # the responses behind what was clicked
         self._kept: dict[str, Any] = {}
         self._controls = self._made_controls()
         self._filters = self._made_filters()
@@ -242,34 +242,24 @@ class Explorer(w.VBox):  # type: ignore[misc]
         """List the responses behind the dot or cell that was clicked."""
         if not points.point_inds or self._look is None:
             return
-        where = self._behind(trace, points)
-        found = _responses(self._con, {**self.state["where"], **where}, self.state["panel"])
-        options = [(_line(row), row["response_id"]) for row in found.iter_rows(named=True)]
-        said = ", ".join(f"{name} = {value}" for name, value in where.items())
-        more = f" (the first {_LISTED})" if len(options) == _LISTED else ""
+        state = self.state
+        at = behind.point(state, self._look, points.point_inds[0], trace.name)
+        self.listed = behind.responses(self._con, state, at)
+        said = ", ".join(f"{name} = {value}" for name, value in at.items()) or "both sides"
+        more = f" (the first {behind.MOST})" if self.listed.height == behind.MOST else ""
         self._heading.value = f"<b>Responses</b> of {_safe(said)}{more}:"
-        self._responses.options = options
+        rows = enumerate(self.listed.iter_rows(named=True))
+        self._responses.options = [(_line(row), number) for number, row in rows]
         self._responses.layout.display = None
         self._responses.value = None
-
-    def _behind(self, trace: Any, points: Any) -> dict[str, Any]:
-        """The values of the groupings at the point that was clicked."""
-        assert self._look is not None
-        state, frame = self.state, self._look.frame
-        if state["view"] == "heatmap":
-            row, column = points.point_inds[0]
-            labels = {"by": trace.y[row], "across": trace.x[column]}
-            return {
-                state[name]: _of_label(frame, state[name], label) for name, label in labels.items()
-            }
-        by = "dimension" if state["view"] == "profile" else state["by"]
-        return {by: _of_label(frame, by, trace.name)} if by in frame.columns else {}
 
     def _read(self, change: Any) -> None:
         if change["new"] is None:
             self._page.value = ""
             return
-        self._page.value = reading(self._con, change["new"], self.state["panel"])._repr_html_()
+        row = self.listed.row(change["new"], named=True)
+        page = reading(self._con, row["response_id"], self.state["panel"], beside=row["beside"])
+        self._page.value = page._repr_html_()
 
     def _store(self, _: Any) -> None:
         """Save what is shown, with its numbers and provenance."""
@@ -357,13 +347,14 @@ def _dropdown(name: str, options: list[tuple[str, Any]], wide: str = "15em") -> 
 
 def _values(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, Any]]:
     """The values of a column in the study, as they are shown and as they are."""
-    from ragbench.slices import RESPONSE_COLUMNS
-
+    source = "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model"
+    if name in OF_CONSTRAINTS:
+        source = "constraints AS c LEFT JOIN dimensions AS d ON d.dimension = c.dimension"
     rows = (
         con.cursor()
         .execute(
-            f"SELECT DISTINCT {RESPONSE_COLUMNS[name]} AS value FROM planned_responses AS s "
-            "LEFT JOIN models AS m ON m.model = s.model ORDER BY value NULLS LAST"
+            f"SELECT DISTINCT {CONSTRAINT_COLUMNS[name]} AS value FROM {source} "
+            "ORDER BY value NULLS LAST"
         )
         .fetchall()
     )
@@ -373,49 +364,6 @@ def _values(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, Any]]:
 def _shown_value(value: Any) -> str:
     words = {None: "none", True: "yes", False: "no"}
     return words[value] if value is None or isinstance(value, bool) else str(value)
-
-
-def _of_label(frame: pl.DataFrame, column: str, label: str) -> Any:
-    """The value of `column` whose label in a picture is `label`."""
-    from ragbench.facts import value_label
-    from ragbench.style import label as shown
-
-    for value in frame[column].unique():
-        if label in (
-            value,
-            str(value),
-            value_label(column, value),
-            shown(value_label(column, value)),
-        ):
-            return value
-    return label
-
-
-def _responses(
-    con: duckdb.DuckDBPyConnection, where: Mapping[str, Any], panel: str | None
-) -> pl.DataFrame:
-    """The responses of a slice, those that fail most first."""
-    from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, scope
-
-    refresh(con)
-    cursor = con.cursor()
-    of_constraints = any(name not in RESPONSE_COLUMNS for name in where)
-    columns = CONSTRAINT_COLUMNS if of_constraints else RESPONSE_COLUMNS
-    condition, values = scope(cursor, where, panel, columns, "the explorer")
-    joins = ""
-    if of_constraints:  # those that failed such a constraint
-        joins = (
-            "JOIN constraint_verdicts AS v ON v.response_id = s.response_id AND v.panel = s.panel "
-            "AND v.score < 1 JOIN constraints AS c ON c.constraint_id = v.constraint_id "
-            "LEFT JOIN dimensions AS d ON d.dimension = c.dimension "
-        )
-    return cursor.sql(
-        "SELECT DISTINCT s.response_id, s.model, s.setting, s.domain, s.context_mode, s.planned, "
-        "s.judged, s.satisfied, s.has_error FROM adherence_summary AS s "
-        f"LEFT JOIN models AS m ON m.model = s.model {joins} WHERE {condition} AND s.is_answered "
-        f"ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT {_LISTED}",
-        params=values,
-    ).pl()
 
 
 def _line(row: Mapping[str, Any]) -> str:

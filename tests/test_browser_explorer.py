@@ -46,6 +46,10 @@ select.selectedIndex = 0;
 select.dispatchEvent(new Event('change', {bubbles: true}));
 return select.options[0].innerText
 """
+CELLS = """
+const box = area.querySelector('.js-plotly-plot .heatmaplayer image').getBoundingClientRect();
+return [box.x, box.y, box.width, box.height]
+"""
 PAGE = "return area.innerText"
 SLOW = """
 const made = URL.createObjectURL;
@@ -176,6 +180,15 @@ def test_every_view_is_drawn_and_a_person_checks_instances(
         wait(lambda number=number: notebook.in_output(number, TITLE), f"the title of {view}")
         assert not notebook.in_output(number, "return area.querySelector('.modebar-btn')"), view
         _kept(window, f"view-{view.replace(' ', '-')}")
+
+    # A click on a cell lists what is behind it.
+    number = views.index("heatmap") + 1
+    notebook.show(number)
+    x, y, wide, high = notebook.in_output(number, CELLS)
+    window.click(x + wide / 12, y + high / 2)  # the first of six domains
+    domain = rb.scores(rb.connect(study), "domain", metrics=["strict_ias"])["domain"][0]
+    wait(lambda: f"domain = {domain}:" in notebook.in_output(number, PAGE), "the responses")
+    _kept(window, "cell")
 
     # A failed check is stored when the person says so twice.
     last = len(views) + 1

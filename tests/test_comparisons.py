@@ -345,6 +345,70 @@ def test_where_may_name_the_panel(tmp_path):
     assert ragbench.independence(con, where={"panel": "kimi"})["panel"].item() == "kimi"
 
 
+# ---------------------------------------------------------------- groups of instances
+
+
+def wanted_contrast(study, metric, sides, panel):
+    """What `unpaired` should give, from the recomputed values of both sides."""
+    row, known = {}, []
+    groups = [list(recompute.paired_values(study, metric, side, panel).values()) for side in sides]
+    for name, sign, values in zip("ab", (1, 0), groups, strict=True):
+        found = [value for value in values if value[1] is not None]
+        row |= {f"planned_{name}": len(values), f"n_{name}": len(found)}
+        row[f"lost_{name}"] = len(values) - len(found)
+        row[f"mean_{name}"] = mean([value[1] for value in found])
+        known += [(value[0], sign, value[1]) for value in found]
+    row["n_queries"] = len({query for query, _, _ in known})
+    if all(groups):
+        low, high = ([mean([v[i] for v in values]) for values in groups] for i in (2, 3))
+        row |= {"lowest": low[0] - high[1], "highest": high[0] - low[1]}
+    if not (row["n_a"] and row["n_b"]):
+        return row | {"difference": None, "interval": "none: a side has no value"}
+    row["difference"] = row["mean_a"] - row["mean_b"]
+    queries, side, y = (np.array(column) for column in zip(*known, strict=True))
+    if row["n_queries"] < 2 or len(known) < 3:
+        return row | {"low": None, "p_value": None, "interval": "none: one query"}
+    fit = sm.OLS(y, sm.add_constant(side)).fit(
+        cov_type="cluster",
+        cov_kwds={"groups": np.unique(queries, return_inverse=True)[1]},
+        use_t=True,
+    )
+    if fit.bse[1] < 1e-9:
+        return row | {"low": None, "interval": "none: all alike within the sides"}
+    low, high = fit.conf_int()[1]
+    interval = {"low": low, "high": high, "p_value": fit.pvalues[1]}
+    return row | interval | {"interval": "clustered by query"}
+
+
+@pytest.mark.parametrize("seed", random_study.POOL)
+def test_unpaired_equals_a_regression_on_the_side(seed):
+    study, con = random_study.stored(seed)
+    panel = next(iter(recompute.panels(study)))
+    for name in ("domain", "language", "context_mode", "is_augmented"):
+        rows = recompute.responses(study, panel)
+        options = sorted({r.row[name] for r in rows if r.row[name] is not None})
+        for a, b in itertools.pairwise(options):
+            for metric in ("strict_ias", "loose_ias", "rejection", "coverage"):
+                sides = ({name: a}, {name: b})
+                found = ragbench.unpaired(con, metric, *sides, panel=panel).row(0, named=True)
+                assert_row(found, wanted_contrast(study, metric, sides, panel))
+                back = ragbench.unpaired(con, metric, *sides[::-1], panel=panel).row(0, named=True)
+                assert back["p_value"] == pytest.approx(found["p_value"], abs=1e-9)
+
+
+def test_groups_that_overlap_or_are_empty_are_refused(tmp_path):
+    lines = [
+        {"query": str(i), "domain": f"d{i % 2}", "setting": "x", "verdicts": [1]} for i in range(4)
+    ]
+    con = random_study.plain(tmp_path / "s.duckdb", lines)
+    with pytest.raises(RagbenchError, match="have responses in common"):
+        ragbench.unpaired(con, "strict_ias", {"domain": "d0"}, {"setting": "x"})
+    with pytest.raises(RagbenchError, match="no response has domain=d1 where domain=d0"):
+        ragbench.unpaired(con, "strict_ias", {"domain": "d0"}, {"domain": "d1"}, {"domain": "d0"})
+    row = ragbench.unpaired(con, "rejection", {"domain": "d0"}, {"domain": "d1"})
+    assert row.select("n_a", "planned_b", "difference", "lowest").row(0) == (0, 0, None, None)
+
+
 # ---------------------------------------------------------------- independence
 
 

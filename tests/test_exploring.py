@@ -11,7 +11,7 @@ from hostile_study import ATTACKS, hostile_study
 from polars.testing import assert_frame_equal
 
 import ragbench as rb
-from ragbench import exploring, reader, widgets
+from ragbench import exploring, reader, taxonomy, widgets
 from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
 
 
@@ -148,15 +148,108 @@ def test_a_click_on_a_dot_lists_its_responses_and_one_can_be_read(con):
     there = con.sql(
         "SELECT response_id FROM response_scores WHERE domain = 'Legal' AND is_answered"
     ).fetchall()
-    listed = [value for _, value in shown._responses.options]
+    listed = shown.listed["response_id"].to_list()
     assert sorted(listed) == sorted(row[0] for row in there)
-    shown._responses.value = listed[0]
+    assert len(shown._responses.options) == len(listed)
+    shown._responses.value = 0
     query = con.sql(
         "SELECT q.text FROM responses JOIN instances USING (instance_id) "
         "JOIN queries AS q USING (query_id) WHERE response_id = ?",
         params=[listed[0]],
     ).fetchall()[0][0]
     assert query in shown._page.value
+
+
+def click(shown, trace, place):
+    shown._clicked(trace, type("Points", (), {"point_inds": [place]}), None)
+    return shown.listed
+
+
+def labels_of(cells, row, column):
+    """What the cell's hover says that it is about."""
+    return re.match(r"<b>(.+) · (.+)</b>", cells.hovertext[row][column]).groups()
+
+
+def test_a_click_on_a_cell_lists_its_responses(con):
+    shown = widgets.explorer(con, {"view": "heatmap", "by": "domain", "across": "language"})
+    cells = next(trace for trace in shown.figure.data if trace.type == "heatmap")
+    for row, column in itertools.product(range(len(cells.y)), range(len(cells.x))):
+        listed = click(shown, cells, [row, column])
+        there = con.sql(
+            "SELECT response_id FROM response_scores WHERE domain = ? AND language = ?",
+            params=list(labels_of(cells, row, column)),
+        ).fetchall()
+        assert sorted(listed["response_id"]) == sorted(found[0] for found in there)
+
+
+def test_a_click_on_a_pair_of_requirements_lists_where_both_failed(con):
+    shown = widgets.explorer(con, {"view": "failing together", "where": {"language": "zh"}})
+    cells = next(trace for trace in shown.figure.data if trace.type == "heatmap")
+    failed = {}
+    for response, dimension in con.sql(
+        "SELECT DISTINCT j.response_id, c.dimension FROM judgments AS j "
+        "JOIN constraints AS c ON c.constraint_id = j.target_id JOIN responses USING (response_id) "
+        "JOIN instances AS i USING (instance_id) JOIN queries AS q ON q.query_id = i.query_id "
+        "WHERE j.score < 1 AND q.language = 'zh'"
+    ).fetchall():
+        failed.setdefault(response, set()).add(dimension)
+    found = 0
+    keys = {dimension.label: dimension.key for dimension in taxonomy.DIMENSIONS}
+    for row, column in itertools.product(range(len(cells.y)), range(len(cells.x))):
+        if row == column:
+            continue
+        listed = click(shown, cells, [row, column])
+        pair = {keys[label] for label in labels_of(cells, row, column)}
+        expected = {response for response, dimensions in failed.items() if pair <= dimensions}
+        assert set(listed["response_id"]) == expected
+        found += len(expected)
+    assert found > 50
+
+
+def test_a_click_on_a_comparison_lists_pairs_and_reads_them_side_by_side(con):
+    sides = {"a": {"setting": "constraints_last"}, "b": {"setting": "given_context"}}
+    shown = widgets.explorer(con, {"view": "paired", "metric": "loose_ias"} | sides)
+    trace = next(trace for trace in shown.figure.data if trace.type == "scatter" and trace.name)
+    listed = click(shown, trace, 0)
+    assert listed.height == shown.frame["n"].item()
+    assert set(listed["setting"]) == {"constraints_last"}
+    instances = "SELECT instance_id, text FROM responses WHERE response_id = ?"
+    gaps = []
+    for row in listed.iter_rows(named=True):
+        pair = [
+            con.sql(instances, params=[row[name]]).fetchall() for name in ("response_id", "beside")
+        ]
+        assert pair[0][0][0] == pair[1][0][0]
+        other = con.sql(
+            "SELECT satisfied / planned FROM response_scores WHERE response_id = ?",
+            params=[row["beside"]],
+        ).fetchall()[0][0]
+        gaps.append(abs(row["satisfied"] / row["planned"] - other))
+    assert gaps == sorted(gaps, reverse=True)
+    shown._responses.value = 0
+    assert shown._page.value.count("given_context") >= 1
+    assert shown._page.value.count("constraints_last") >= 1
+
+
+def test_groups_of_instances_are_compared_as_groups(con):
+    sides = {"a": {"context_mode": "gap"}, "b": {"context_mode": "noise"}}
+    shown = widgets.explorer(con, {"view": "paired", "metric": "loose_ias"} | sides)
+    expected = rb.unpaired(con, "loose_ias", sides["a"], sides["b"])
+    assert_frame_equal(shown.frame, expected)
+    assert shown.code.startswith("frame = rb.unpaired(con, ")
+    assert "other instances on each side" in shown._notes.value
+    trace = next(trace for trace in shown.figure.data if trace.type == "scatter" and trace.name)
+    assert set(click(shown, trace, 0)["context_mode"]) == {"gap", "noise"}
+
+
+def test_a_filter_on_requirements_makes_a_view_of_single_constraints(con):
+    shown = widgets.explorer(con, {"by": "domain"})
+    shown._filters["dimension"].value = ("format", "citation")
+    assert shown.state["where"] == {"dimension": ["format", "citation"]}
+    expected = rb.constraint_scores(con, "domain", {"dimension": ["format", "citation"]})
+    assert_frame_equal(shown.frame, expected)
+    shown._controls["view"].value = "failing together"
+    assert "Take it away" in shown._notes.value
 
 
 def test_looking_at_more_comparisons_adjusts_their_p(con):
