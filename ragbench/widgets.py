@@ -114,7 +114,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         picture = w.Box([self._figure], layout=wide)
         behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 30em"))
         filters = w.HBox(list(self._filters.values()), layout=_flow())
-        folded = w.Accordion([filters, sides], titles=("Filters", "Paired: a − b"))
+        folded = w.Accordion([filters, sides], titles=("Filters", "Compare: a − b"))
         super().__init__(
             [
                 chosen,
@@ -247,7 +247,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self.listed = behind.responses(self._con, state, at)
         said = ", ".join(f"{name} = {value}" for name, value in at.items()) or "both sides"
         more = f" (the first {behind.MOST})" if self.listed.height == behind.MOST else ""
-        self._heading.value = f"<b>Responses</b> of {_safe(said)}{more}:"
+        self._heading.value = _lines(f"<b>Responses</b> of {_safe(said)}{more}:")
         rows = enumerate(self.listed.iter_rows(named=True))
         self._responses.options = [(_line(row), number) for number, row in rows]
         self._responses.layout.display = None
