@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 
 from ragbench.comparisons import are_paired, side_scope, unit
-from ragbench.exploring import Look
+from ragbench.exploring import OF_CONSTRAINTS, Look
 from ragbench.facts import value_label
 from ragbench.reader import has_verdict
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, conditions, scope
@@ -44,6 +44,16 @@ def _value(frame: pl.DataFrame, column: str, text: str) -> Any:
         if text in (value, str(value), name, shown(name)):
             return value
     return text
+
+
+def words(at: Mapping[str, Any]) -> str:
+    """What the responses at a `point` have in common."""
+    if not at:
+        return "of both sides"
+    if "other" in at:
+        return f"that failed {at['dimension']} and {at['other']}"
+    said = ", ".join(f"{name} = {value}" for name, value in at.items())
+    return f"that failed {said}" if OF_CONSTRAINTS & at.keys() else f"of {said}"
 
 
 def responses(

@@ -21,7 +21,16 @@ from ragbench.store import reading
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-VIEWS = ("dots", "heatmap", "profile", "paired", "failing together")
+USED: Mapping[str, tuple[str, ...]] = {
+    "dots": ("metric", "by"),
+    "heatmap": ("metric", "by", "across"),
+    "profile": (),
+    "paired": ("metric", "a", "b"),
+    "failing together": (),
+}
+"""What each view depends on, besides filters and the panel."""
+
+VIEWS = tuple(USED)
 """The views, in the order in which they are offered."""
 
 DEFAULT: Mapping[str, Any] = {
@@ -37,7 +46,7 @@ DEFAULT: Mapping[str, Any] = {
 """The state at the start. `across` is the second grouping of the heat map, `a` and `b` the sides of
 a paired comparison."""
 
-OF_CONSTRAINTS = [name for name in CONSTRAINT_COLUMNS if name not in RESPONSE_COLUMNS]
+OF_CONSTRAINTS = CONSTRAINT_COLUMNS.keys() - RESPONSE_COLUMNS.keys()
 """Groupings and filters with which a view is about single constraints, whatever the metric."""
 
 FEW = 30
@@ -154,12 +163,8 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     frame = compare(con, state["metric"], a, b, state["where"], state["panel"])
     sides = " − ".join(", ".join(_words(value) for value in side.values()) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
-    figure = figures.forest(
-        rows,
-        label="comparison",
-        p_value="p_value",
-        title=f"Difference in {_label(state['metric'])}",
-    )
+    title = f"Difference in {_label(state['metric'])}"
+    figure = figures.forest(rows, label="comparison", p_value="p_value", title=title)
     call = _call(compare.__name__, state, f'"{state["metric"]}", {a!r}, {b!r}')
     row = frame.row(0, named=True)
     if compare is paired:
@@ -173,34 +178,50 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         ]
     if row["p_value"] is not None:
         notes.append(f"p = {row['p_value']:.3g} (t clustered by query)")
-    return Look(frame, figure, f"frame = {call}", notes)
+    drawn = (
+        f"rows = frame.with_columns(comparison=pl.lit({sides!r}))\n"
+        'rb.figures.forest(rows, label="comparison", p_value="p_value")'
+    )
+    return Look(frame, figure, f"frame = {call}\n{drawn}", notes)
 
 
 def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
-    from ragbench import figures
-    from ragbench.facts import value_label
     from ragbench.layout import empty
 
-    title = "Which requirements fail together?"
     frame = failing_together(con, state["where"], state["panel"])
-    call = _call("exploring.failing_together", state)
-    drawn = frame.filter(pl.col("lift").is_not_null())
-    if drawn.is_empty():
-        return Look(frame, empty("No two requirements failed together.", title), call, [])
-    both = pl.concat(
-        [drawn, drawn.rename({"dimension": "other", "other": "dimension"}).select(drawn.columns)]
-    )
-    names = {name: value_label("dimension", name) for name in both["dimension"].unique()}
-    own = [{"dimension": name, "other": name} for name in names]  # rows and columns in one order
-    both = pl.concat([both, pl.DataFrame(own)], how="diagonal").sort("dimension", "other")
-    lines = both["dimension"].unique(maintain_order=True).to_list()
-    columns = both["other"].unique(maintain_order=True).to_list()
-    both = both.with_columns(pl.col("other").replace(names))
-    figure = figures.heatmap(
-        both, "other", "dimension", "lift", title=title, percent=False, digits=1
-    )
+    call = f"frame = {_call('exploring.failing_together', state)}"
+    if frame["lift"].null_count() == frame.height:
+        said = "No two requirements failed together."
+        return Look(frame, empty(said, "Failing together"), call, [])
     said = "lift: how many times as often as independent failures would both fail; 1 is chance"
-    return Look(frame, figure, f"frame = {call}", [said], (lines, columns))
+    lines = _mirrored(frame)["dimension"].unique(maintain_order=True).to_list()
+    code = f"{call}\nrb.exploring.lift_map(frame)"
+    return Look(frame, lift_map(frame), code, [said], (lines, lines))
+
+
+def lift_map(frame: pl.DataFrame) -> go.Figure:
+    """The lifts of `failing_together` as a heat map, each pair on both sides of the diagonal."""
+    from ragbench import figures
+    from ragbench.facts import value_label
+
+    cells = _mirrored(frame).with_columns(
+        pl.col("other").map_elements(
+            lambda name: value_label("dimension", name), return_dtype=pl.String
+        )
+    )
+    title = "Which requirements fail together?"
+    return figures.heatmap(
+        cells, "other", "dimension", "lift", title=title, percent=False, digits=1
+    )
+
+
+def _mirrored(frame: pl.DataFrame) -> pl.DataFrame:
+    """Pairs that have a lift, both ways round, with rows and columns in one order."""
+    known = frame.filter(pl.col("lift").is_not_null())
+    turned = known.rename({"dimension": "other", "other": "dimension"}).select(known.columns)
+    names = pl.concat([known["dimension"], turned["dimension"]]).unique().sort()
+    own = pl.DataFrame({"dimension": names, "other": names})
+    return pl.concat([own, known, turned], how="diagonal")
 
 
 def failing_together(
@@ -302,6 +323,8 @@ def _small(frame: pl.DataFrame, state: Mapping[str, Any]) -> list[str]:
     names = [name for name in frame.columns if name in ("n", "n_a") or name.endswith("_n")]
     if not names:
         return []
+    if "lift" in frame.columns:
+        frame = frame.filter(pl.col("lift").is_not_null())  # those that are drawn
     n = frame[names[0]].fill_null(0)
     if names[0] == "n_a":
         n = frame.select(pl.min_horizontal("n_a", "n_b")).to_series()

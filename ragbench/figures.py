@@ -110,7 +110,8 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
     figure = Draft([_dot_trace(row, place, metric) for place, row in enumerate(rows)])
     notes = facts(frame, [metric])
     if any(_is_bounded(row) for row in rows):
-        figure.add_trace(_bounds(rows))
+        # Below the dots by its place: with a zorder plotly cuts dots at the edge in half.
+        figure.traces.insert(0, _bounds(rows))
         notes.insert(-1, "grey band: what the missing rows allow")
     return laid_out(
         figure,
@@ -183,9 +184,7 @@ def _bounds(rows: Sequence[Row]) -> Trace:
             x += [row["lowest"], row["highest"], None]
             y += [-place, -place, None]
     line = {"width": 19, "color": style.tint(style.QUIET, 0.22)}  # higher than the dot upon it
-    return trace(
-        "scatter", x=x, y=y, name="bounds", mode="lines", line=line, hoverinfo="skip", zorder=-1
-    )
+    return trace("scatter", x=x, y=y, name="bounds", mode="lines", line=line, hoverinfo="skip")
 
 
 def _diamonds(rows: Sequence[Row], independent: dict[str, Row]) -> Trace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import plotly.graph_objects as go
 import traitlets
 
@@ -58,6 +60,7 @@ class Picture(go.FigureWidget):  # type: ignore[misc]
         [name for name in go.FigureWidget.class_trait_names() if name.startswith("_py2js_")]
     ).tag(sync=True)
     _is_whole = False
+    layout: Any
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
@@ -69,3 +72,13 @@ class Picture(go.FigureWidget):  # type: ignore[misc]
         """Tell the browser."""
         if self._is_whole:
             super().open()
+
+    def draw(self, figure: go.Figure) -> None:
+        """Show another figure."""
+        gone = self.layout.to_plotly_json().keys() - figure.layout.to_plotly_json().keys()
+        with self.batch_update():
+            self.data = ()
+            self.layout = figure.layout
+            self.add_traces(figure.data)
+        if gone:  # what a layout leaves out stays in the browser until it is taken away by name
+            self._send_relayout_msg(dict.fromkeys(gone))

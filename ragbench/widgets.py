@@ -15,7 +15,7 @@ import polars as pl
 
 from ragbench import behind, output
 from ragbench.errors import RagbenchError
-from ragbench.exploring import OF_CONSTRAINTS, VIEWS, Look, look, whole_state
+from ragbench.exploring import OF_CONSTRAINTS, USED, VIEWS, Look, look, whole_state
 from ragbench.facts import metric_label
 from ragbench.metrics import METRICS, criteria_of
 from ragbench.picture import Picture
@@ -91,18 +91,14 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._kept: dict[str, Any] = {}
         self._controls = self._made_controls()
         self._filters = self._made_filters()
-        self._figure = go.Figure()
+        self._figure: Any = None  # a Picture, from the first look on
         self._notes, self._page = w.HTML(), w.HTML()
-        self._code = w.Textarea(rows=3, disabled=True, layout=w.Layout(width="auto"))
+        self._code = w.Textarea(rows=4, disabled=True, layout=w.Layout(width="auto"))
         self._responses = w.Select(options=[], rows=12, layout=w.Layout(width="auto"))
-        self._responses.layout.display = "none"  # until there are some
-        self._heading = w.HTML("<b>Responses</b>: click on a dot or a cell to list them.")
+        self._heading = w.HTML()
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
         self.state = whole_state(state)  # complains before anything is shown
-        self._figure = Picture(self._figure)
-        for trace in self._figure.data:
-            trace.on_click(self._clicked)
         for control in (*self._controls.values(), *self._filters.values()):
             control.observe(self._changed, "value")
         self._responses.observe(self._read, "value")
@@ -217,12 +213,16 @@ class Explorer(w.VBox):  # type: ignore[misc]
 
     def _show(self, shown: Look) -> None:
         self._look = shown
-        with self._figure.batch_update():
-            self._figure.data = ()
-            self._figure.layout = shown.figure.layout
-            self._figure.add_traces(shown.figure.data)
+        if self._figure is None:
+            self._figure = Picture(shown.figure)
+        else:
+            self._figure.draw(shown.figure)
         for trace in self._figure.data:
             trace.on_click(self._clicked)
+        used = USED[self.state["view"]]
+        for name in ("metric", "by", "across"):
+            self._controls[name].disabled = name not in used
+        self._list(pl.DataFrame(), "<b>Responses</b>: click on a dot or a cell to list them.")
         self._code.value = shown.code
         self._notes.value = _lines(" · ".join(_safe(note) for note in self._told(shown)))
 
@@ -244,13 +244,21 @@ class Explorer(w.VBox):  # type: ignore[misc]
             return
         state = self.state
         at = behind.point(state, self._look, points.point_inds[0], trace.name)
-        self.listed = behind.responses(self._con, state, at)
-        said = ", ".join(f"{name} = {value}" for name, value in at.items()) or "both sides"
-        more = f" (the first {behind.MOST})" if self.listed.height == behind.MOST else ""
-        self._heading.value = _lines(f"<b>Responses</b> of {_safe(said)}{more}:")
-        rows = enumerate(self.listed.iter_rows(named=True))
+        try:
+            found = behind.responses(self._con, state, at)
+        except RagbenchError as problem:
+            self._notes.value = _lines(f"<b>{_safe(problem)}</b>")
+            return
+        more = f" (the first {behind.MOST})" if found.height == behind.MOST else ""
+        self._list(found, f"<b>Responses</b> {_safe(behind.words(at))}{more}:")
+
+    def _list(self, found: pl.DataFrame, heading: str) -> None:
+        """Offer responses to be read."""
+        self.listed = found
+        self._heading.value = _lines(heading)
+        rows = enumerate(found.iter_rows(named=True))
         self._responses.options = [(_line(row), number) for number, row in rows]
-        self._responses.layout.display = None
+        self._responses.layout.display = None if found.height else "none"
         self._responses.value = None
 
     def _read(self, change: Any) -> None:

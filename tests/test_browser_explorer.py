@@ -124,6 +124,8 @@ def test_a_person_filters_compares_reads_labels_and_finds_the_label_again(
     _kept(window, "paired")
     notebook.in_output(1, CHOOSE, "view", ["dots"])
     wait(lambda: notebook.in_output(1, DOTS) == 2, "dots again")
+    shapes = "return area.querySelector('.js-plotly-plot').layout.shapes?.length ?? 0"
+    wait(lambda: notebook.in_output(1, shapes) == 0, "the line of the comparison gone")
 
     # Click on a dot, read a response behind it.
     notebook.show(1)

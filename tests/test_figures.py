@@ -155,11 +155,27 @@ def test_dots_are_ranked_from_the_top_with_their_n_at_the_right():
 def test_bounds_are_drawn_only_where_rows_are_missing():
     frame = scores(strict_ias_lowest=[0.7, 0.1, 0.3, 0.1], strict_ias_highest=[0.7, 0.6, 0.3, 0.1])
     figure = figures.dots(frame, "strict_ias")
-    band = figure.data[-1]
+    (band,) = (trace for trace in figure.data if trace.name == "bounds")
     assert tuple(band.x) == (0.1, 0.6, None)
     assert tuple(band.y) == (-2, -2, None)
     assert "what the missing rows allow" in caption(figure)
     assert "missing rows" not in caption(figures.dots(scores(), "strict_ias"))
+
+
+def test_a_dot_at_the_edge_is_whole():
+    frame = scores(strict_ias=[1.0, 0.2, 0.3, 0.1], strict_ias_lowest=[0.9, 0.1, 0.2, 0.1])
+    frame = frame.with_columns(
+        strict_ias_highest=pl.lit(1.0), model=pl.Series([name * 30 for name in "abcd"])
+    )
+    figure = figures.dots(frame, "strict_ias")
+    dot = next(trace for trace in figure.data if trace.name == "a" * 30)
+    hue = [int(dot.marker.color[at : at + 2], 16) for at in (1, 3, 5)]
+    figure.update_traces(error_x_visible=False)
+    is_dot = (abs(pixels(figure, scale=4) - hue) < 30).all(axis=2)
+    top = is_dot.any(axis=1).argmax()
+    first = is_dot[top : top + 80]  # the first row's alone
+    wide, high = first.any(axis=0).sum(), first.any(axis=1).sum()
+    assert abs(wide - high) <= 2, "the dot is cut"
 
 
 def test_an_axis_of_proportions_prints_percent_and_that_of_another_scale_does_not():
@@ -248,9 +264,9 @@ def test_thirty_rows_are_taller_not_tighter():
     assert (many.layout.height - few.layout.height) / 26 >= 22
 
 
-def pixels(figure):
+def pixels(figure, scale=1):
     try:
-        png = render.images(figure, ["png"], scale=1)["png"]
+        png = render.images(figure, ["png"], scale=scale)["png"]
     except render.NoImages as problem:
         pytest.skip(f"no picture can be drawn here: {problem}")
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
