@@ -52,6 +52,40 @@ def pending(
         RagbenchError: `step="judge"` without a judge or with an empty list of criteria, or trials
             or repeats below 1.
     """
+    return _pending(
+        con,
+        step,
+        models=models,
+        setting=setting,
+        trials=trials,
+        judge=judge,
+        criteria=criteria,
+        repeats=repeats,
+        where=where,
+        retry_errors=retry_errors,
+    ).pl()
+
+
+def pending_rows(
+    con: duckdb.DuckDBPyConnection, step: str, **asked_for: Any
+) -> list[dict[str, Any]]:
+    """What `pending` gives, for a run that asks: a mapping a row."""
+    return relations.mappings(_pending(con, step, **asked_for))
+
+
+def _pending(
+    con: duckdb.DuckDBPyConnection,
+    step: str,
+    *,
+    models: Sequence[str] = (),
+    setting: str = "given_context",
+    trials: int = 1,
+    judge: str | None = None,
+    criteria: Sequence[str] | None = None,
+    repeats: int = 1,
+    where: Where = None,
+    retry_errors: bool = False,
+) -> duckdb.DuckDBPyRelation:
     whole("trials", trials)
     whole("repeats", repeats)
     refresh(con)
@@ -72,7 +106,7 @@ def _pending_answers(
     trials: int,
     where: Where,
     retry_errors: bool,
-) -> pl.DataFrame:
+) -> duckdb.DuckDBPyRelation:
     condition, values = conditions(cursor, where, _COLUMNS, "pending")
     kept = "WHERE error IS NULL" if retry_errors else ""
     return cursor.sql(
@@ -102,7 +136,7 @@ def _pending_answers(
             "trials": trials,
             **_named(values),
         },
-    ).pl()
+    )
 
 
 def _pending_verdicts(
@@ -112,7 +146,7 @@ def _pending_verdicts(
     repeats: int,
     where: Where,
     retry_errors: bool,
-) -> pl.DataFrame:
+) -> duckdb.DuckDBPyRelation:
     kinds = dict(cursor.execute("SELECT judge, kind::VARCHAR FROM judges").fetchall())
     is_rule = kinds.get(judge, "rule" if judge.startswith("rules") else "llm") == "rule"
     targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
@@ -140,7 +174,7 @@ def _pending_verdicts(
         ORDER BY ALL
         """,
         params={"judge": judge, "repeats": repeats, **_named(values)},
-    ).pl()
+    )
 
 
 def _targets(criterion: str, target: str, is_rule: bool) -> str:

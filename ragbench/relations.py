@@ -164,6 +164,12 @@ def journal_schema(relation: str) -> dict[str, pl.DataType | type[pl.DataType]]:
     }
 
 
+def mappings(found: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    """The rows of a query, a mapping each. A frame in between would take 10 MB of memory."""
+    names = found.columns
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 

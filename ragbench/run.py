@@ -15,7 +15,7 @@ import polars as pl
 
 from ragbench import llm, local, prompts
 from ragbench.arguments import named, sendable, whole
-from ragbench.checks import pending
+from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.journal import Writer
@@ -90,11 +90,14 @@ def answer(
             "trials": trials,
             "where": where,
         }
-        todo = pending(con, "answer", **asked_for, retry_errors=retry_errors)
-        todo = todo.filter(pl.col("trial") < trials, model=model, setting=setting)
-        todo, silent = _with_a_query(con, todo)
+        wanted = [
+            row
+            for row in pending_rows(con, "answer", **asked_for, retry_errors=retry_errors)
+            if row["trial"] < trials and (row["model"], row["setting"]) == (model, setting)
+        ]
+        todo, silent = _with_a_query(con, wanted)
         tally = llm.Tally(left=silent)
-        if rows := todo.head(todo.height if limit is None else limit).to_dicts():
+        if rows := todo[:limit]:
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
@@ -108,15 +111,16 @@ def answer(
     return _report(reports)
 
 
-def _with_a_query(con: duckdb.DuckDBPyConnection, todo: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> tuple[list[Row], int]:
     """What can be asked, and how many cannot as their query has no text: said in a warning."""
-    askable = con.cursor().sql(
+    askable = con.cursor().execute(
         "SELECT instance_id FROM instances JOIN queries USING (query_id) WHERE trim(text) <> ''"
     )
-    found = todo.join(askable.pl(), on="instance_id", how="semi", maintain_order="left")
-    if silent := todo.height - found.height:
+    ids = {row[0] for row in askable.fetchall()}
+    found = [row for row in wanted if row["instance_id"] in ids]
+    if silent := len(wanted) - len(found):
         warnings.warn(
-            f"{silent} of {todo.height} wanted responses are not asked for: their query has no "
+            f"{silent} of {len(wanted)} wanted responses are not asked for: their query has no "
             "text. Import the queries with their text, and run again.",
             stacklevel=3,
         )
@@ -157,8 +161,9 @@ def _keeper(
     writer: Writer, rows: Sequence[Row], model: str, called: str
 ) -> Callable[[tuple[Row, Reply]], None]:
     """A function that stores one response; with the first, what was wanted and the model."""
-    keys = [{name: row[name] for name in KEYS["wanted"]} for row in rows]
-    first: dict[str, Any] = {"wanted": keys}
+    first: dict[str, Any] = {
+        "wanted": ({name: row[name] for name in KEYS["wanted"]} for row in rows)
+    }
     if called in local.MODELS:
         first["models"] = {"model": model, **local.MODELS[called]}
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from ragbench.arguments import named
 from ragbench.errors import RagbenchError
-from ragbench.store import append, opened, step
+from ragbench.store import append, opened, step, study_path
 
 RULES_VERSION = 1
 """Raised when a rule changes what it says about some text: another version is another judge."""
@@ -69,7 +69,8 @@ def judge(
     """
     named(judge)
     if judge in ("rules", rules_judge()):
-        report = _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
+        con = opened(path)
+        report = _report(_judge_by_rules(con, criteria, repeats, where, retry_errors, origin))
         _say_what_is_open(path)
         return report
     if judge.startswith("rules"):
@@ -90,9 +91,9 @@ def judge(
     )
     rows: list[dict[str, Any]] = []
     if "adherence" in plan.criteria and _uses_our_rules(con):
-        rows = _judge_by_rules(path, None, 1, where, retry_errors, origin)
+        rows = _judge_by_rules(con, None, 1, where, retry_errors, origin)
     rows += llm_judge.run(
-        path,
+        con,
         plan,
         origin=origin or _origin(con),
         repeats=repeats,
@@ -130,15 +131,14 @@ def rules_judge() -> str:
 
 
 def _judge_by_rules(
-    path: str | os.PathLike[str],
+    con: Any,
     criteria: Sequence[str] | None,
     repeats: int,
     where: Mapping[str, Any] | None,
     retry_errors: bool,
     origin: str | None,
 ) -> list[dict[str, Any]]:
-    name = rules_judge()
-    con = opened(path)
+    name, path = rules_judge(), study_path(con)
     constraints = con.sql("SELECT * FROM constraints WHERE rule IS NOT NULL").pl()
     if constraints.is_empty():
         return []

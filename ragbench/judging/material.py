@@ -1,9 +1,11 @@
-"""What judges are shown: the texts of a response's instance, read from the study once."""
+"""What judges are shown: the texts of a response's instance, read for some responses at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from ragbench.relations import mappings
 
 CLAIM_CRITERIA = ("coverage", "faithfulness")
 """Criteria whose targets are claims, judged in one request for all claims of a response."""
@@ -34,19 +36,18 @@ def document(row: Mapping[str, Any]) -> str:
 
 
 class Shown:
-    """The texts that judges are shown, read from the study once."""
+    """The texts that judges are shown of some instances, responses and targets."""
 
     def __init__(
         self,
         con: Any,
-        instances: Sequence[str],
-        responses: Sequence[str | None] = (),
-        targets: Sequence[str] = (),
+        instances: Iterable[str],
+        responses: Iterable[str | None] = (),
+        targets: Iterable[str] = (),
     ) -> None:
-        def read(sql: str, ids: Sequence[str | None]) -> list[dict[str, Any]]:
+        def read(sql: str, ids: Iterable[str | None]) -> list[dict[str, Any]]:
             given = [one for one in ids if one is not None]
-            found: list[dict[str, Any]] = con.cursor().sql(sql, params=[given]).pl().to_dicts()
-            return found
+            return mappings(con.cursor().sql(sql, params=[given]))
 
         chosen = "IN (SELECT unnest(?::VARCHAR[]))"
         self.queries = {
