@@ -77,6 +77,14 @@ def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.D
     return con
 
 
+def spare_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Have `con` give memory back as soon as a statement has no more use for it.
+
+    DuckDB would keep it for the next statement. A step has few, and many calls between them.
+    """
+    con.execute("SET allocator_bulk_deallocation_flush_threshold = '256KB'")
+
+
 class OldLayout(StoreError):
     """A study that has to be migrated before it can be read."""
 

@@ -28,6 +28,7 @@ from ragbench.files import (
     open_study,
     put_in_place,
     say,
+    spare_memory,
     study_file,
     unusable,
 )
@@ -155,6 +156,7 @@ def rewrite(
             make_copy(file, copy)
         con = open_study(copy, read_only=False)
         try:
+            spare_memory(con)
             con.execute("BEGIN")
             changing = time.monotonic()
             report, is_changed = change(con)

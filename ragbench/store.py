@@ -45,6 +45,7 @@ from ragbench.files import (
     layout_version,
     open_study,
     point_views,
+    spare_memory,
     stamp,
     study_file,
     unusable,
@@ -78,11 +79,17 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
     _pool(os.getpid()).submit(import_module, "scipy.special")
-    return opened(path)
+    return _opened(path)
 
 
 def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """As `connect`, for a step that makes rows and asks for no scores."""
+    con = _opened(path)
+    spare_memory(con)
+    return con
+
+
+def _opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     file = study_file(path)
     try:
         file.exists()
