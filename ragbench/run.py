@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 
 from ragbench import llm, local, prompts
+from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults, shown
@@ -138,14 +139,12 @@ def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 def _jobs(
     con: duckdb.DuckDBPyConnection, texts: Mapping[str, prompts.Prompt], rows: Sequence[Row]
 ) -> Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]:
-    """One call for each row; the texts that are shown are read some at a time."""
-    for start in range(0, len(rows), _AT_A_TIME):
-        some = rows[start : start + _AT_A_TIME]
-        messages = messages_of(con, texts, [row["instance_id"] for row in some])
-        yield from (_job(row, messages) for row in some)
+    """One call for each row."""
 
+    def read(some: Sequence[Row]) -> Callable[[str], list[dict[str, str]]]:
+        return messages_of(con, texts, [row["instance_id"] for row in some])
 
-_AT_A_TIME = 200
+    return (_job(row, messages) for row, messages in read_ahead(rows, read))
 
 
 def _job(

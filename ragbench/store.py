@@ -44,6 +44,7 @@ from ragbench.files import (
     fold_lock,
     layout_version,
     open_study,
+    peeking,
     point_views,
     spare_memory,
     stamp,
@@ -414,11 +415,8 @@ def _refuse_origin(file: Path, origin: str) -> None:
     """Raise when rows of `origin` cannot share the study with those that are there."""
     there = origins_of(file)
     if file.exists():
-        layout_version(file)
-        con = duckdb.connect()
-        attach(con, file, read_only=True)
-        found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
-        con.close()
+        with peeking(file) as (con, _):
+            found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
         there |= {row[0] for row in found}
     if there and "simulated" in {*there, origin} and there != {origin}:
         raise BadRow(

@@ -14,7 +14,7 @@ import judge_server
 import pytest
 
 import ragbench as rb
-from ragbench.judging.claims import read_claims
+from ragbench.judging.claims import read_claims, unclaimed
 
 BOTH = ("core", "supplementary")
 
@@ -191,3 +191,24 @@ def test_claims_that_all_judges_share_are_not_extracted_again(
     report = judged(path, "prose", server, criteria=["coverage"], where={"language": "en"})
     assert report.select("criterion", "judged", "met").rows() == [("coverage", 1, 1)]
     assert values(path, "coverage")["en-noise"]["coverage"] == 1
+
+
+def test_a_response_of_spaces_alone_is_not_asked_about(
+    tmp_path: Path, server: judge_server.Server
+) -> None:
+    path = tmp_path / "study.duckdb"
+    spaces = {"none": "", "some": " \n\t", "wide": "\u3000\u00a0", "text": "\u3000GOOD."}
+    rows: dict[str, Any] = {
+        "queries": [{"query_id": "q", "text": "?"}],
+        "instances": [
+            {"instance_id": name, "query_id": "q", "context_mode": "open"} for name in spaces
+        ],
+        "responses": [
+            {"instance_id": name, "model": "m", "text": text} for name, text in spaces.items()
+        ],
+    }
+    rb.append(path, rows)
+    con = rb.connect(path)
+    assert [row["instance_id"] for row in unclaimed(con, "faithfulness", "judge")] == ["text"]
+    found = judged(path, "honest", server, criteria=["faithfulness"])
+    assert found.filter(criterion="response_claims").row(0, named=True)["judged"] == 1

@@ -110,10 +110,10 @@ def unclaimed(
         )
         key, kind = "instance_id", "kind <> 'response'"
     return mappings(
-        cursor.sql(
+        cursor.execute(
             f"FROM ({asked}) AS a ANTI JOIN (SELECT {key} FROM claims WHERE {kind} "
             f"AND (extractor IS NULL OR extractor = ?)) AS c USING ({key}) ORDER BY ALL",
-            params=[*values, judge],
+            [*values, judge],
         )
     )
 

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from ragbench import prompts, taxonomy
+from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable
 from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults
@@ -281,10 +282,11 @@ def _extractions(con: Any, made: Plan, criterion: str, todo: Sequence[Row]) -> I
 
         return extract
 
-    for some in _batches(todo):
+    def read(some: Sequence[Row]) -> Shown:
         instances = [row["instance_id"] for row in some]
-        shown = Shown(con, instances, [row.get("response_id") for row in some])
-        yield from (job(row, shown) for row in some)
+        return Shown(con, instances, [row.get("response_id") for row in some])
+
+    return (job(row, shown) for row, shown in read_ahead(todo, read))
 
 
 def _requests(todo: list[Row]) -> list[list[Row]]:
@@ -304,20 +306,13 @@ def _requests(todo: list[Row]) -> list[list[Row]]:
 
 def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Job]:
     """One call for each request."""
-    for some in _batches(requests):
+
+    def read(some: Sequence[list[Row]]) -> Shown:
         rows = [row for request in some for row in request]
         names = ("instance_id", "response_id", "target_id")
-        shown = Shown(con, *({row[name]: None for row in rows} for name in names))
-        yield from (_verdict_job(made, shown, request) for request in some)
+        return Shown(con, *({row[name]: None for row in rows} for name in names))
 
-
-def _batches(given: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What is asked with texts that are read at once: not all, which may not fit into memory."""
-    return (given[start : start + _AT_A_TIME] for start in range(0, len(given), _AT_A_TIME))
-
-
-_AT_A_TIME = 100
-T = TypeVar("T")
+    return (_verdict_job(made, shown, rows) for rows, shown in read_ahead(requests, read))
 
 
 def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:

@@ -47,9 +47,9 @@ class Shown:
     ) -> None:
         def read(sql: str, ids: Iterable[str | None]) -> list[dict[str, Any]]:
             given = [one for one in ids if one is not None]
-            return mappings(con.cursor().sql(sql, params=[given]))
+            return mappings(con.cursor().execute(sql, {"ids": given}))
 
-        chosen = "IN (SELECT unnest(?::VARCHAR[]))"
+        chosen = "IN (SELECT unnest($ids::VARCHAR[]))"
         self.queries = {
             row["instance_id"]: row
             for row in read(
@@ -83,11 +83,8 @@ class Shown:
             row["id"]: row["text"]
             for row in read(
                 "SELECT constraint_id AS id, concat_ws(chr(10), text, judge_prompt) AS text "
-                f"FROM constraints WHERE constraint_id {chosen} AND text IS NOT NULL",
-                targets,
-            )
-            + read(
-                f"SELECT claim_id AS id, text FROM claims WHERE claim_id {chosen} "
+                f"FROM constraints WHERE constraint_id {chosen} AND text IS NOT NULL "
+                f"UNION ALL SELECT claim_id, text FROM claims WHERE claim_id {chosen} "
                 "AND text IS NOT NULL",
                 targets,
             )
