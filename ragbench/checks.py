@@ -219,17 +219,26 @@ def outstanding(
     Columns: step, model, judge, criterion, pending, errors, and for answers input_tokens,
     output_tokens and cost (US dollars) as `forecast.answers` estimates them. Answers that earlier
     runs wanted and those of `models`, as in `pending`, and verdicts of every rule set and LLM that
-    the study knows. `errors` are rows that hold an error; `retry_errors` asks for them again.
+    the study knows; on claims too where it has begun with them, and then `context_claims` and
+    `response_claims` count what it has still to take claims out of: further verdicts come of that.
+    `errors` are rows that hold an error; `retry_errors` asks for them again.
     """
+    from ragbench.judging.claims import PROMPTS, unclaimed
+
     refresh(con)
     cursor = con.cursor()
-    judges = cursor.execute(
-        "SELECT judge FROM judges WHERE kind <> 'human' ORDER BY ALL"
-    ).fetchall()
+    judges = cursor.execute(_JUDGES).fetchall()
     asked_for = {"models": models, "setting": setting, "trials": trials}
     kinds: list[tuple[str, dict[str, Any]]] = [("answer", asked_for)]
-    kinds += [("judge", {"judge": row[0]}) for row in judges]
+    usual = ("adherence", *CONTEXT_CRITERIA)
     parts = []
+    for judge, on_claims in judges:
+        criteria = [*usual, *on_claims] if on_claims else None
+        kinds.append(("judge", {"judge": judge, "criteria": criteria}))
+        for criterion in on_claims or ():
+            if count := len(unclaimed(con, criterion, judge, where)):
+                row = {"step": "judge", "judge": judge, "criterion": PROMPTS[criterion]}
+                parts.append(pl.DataFrame({**row, "pending": count, "errors": 0}))
     for step, who in kinds:
         new = pending(con, step, where=where, **who)
         again = pending(con, step, where=where, retry_errors=True, **who)
@@ -252,6 +261,18 @@ def outstanding(
 
 
 _FORECAST = ("input_tokens", "output_tokens", "cost")
+_JUDGES = """
+    SELECT g.judge, list(DISTINCT c.criterion ORDER BY c.criterion)
+        FILTER (c.criterion IS NOT NULL) AS on_claims
+    FROM judges AS g LEFT JOIN (
+        SELECT judge, criterion FROM judgments WHERE criterion IN ('coverage', 'faithfulness')
+        UNION ALL
+        SELECT extractor, CASE kind WHEN 'response' THEN 'faithfulness' ELSE 'coverage' END
+        FROM claims
+    ) AS c ON c.judge = g.judge AND g.kind = 'llm'
+    WHERE g.kind <> 'human' GROUP BY g.judge ORDER BY g.judge
+"""
+"""Judges that can be asked, and the criteria on claims that each has begun with (null: none)."""
 
 
 def ledger(

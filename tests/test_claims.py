@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import judge_server
+import polars as pl
 import pytest
 
 import ragbench as rb
+from ragbench.checks import outstanding
 from ragbench.judging.claims import read_claims, unclaimed
 
 BOTH = ("core", "supplementary")
@@ -212,3 +214,25 @@ def test_a_response_of_spaces_alone_is_not_asked_about(
     assert [row["instance_id"] for row in unclaimed(con, "faithfulness", "judge")] == ["text"]
     found = judged(path, "honest", server, criteria=["faithfulness"])
     assert found.filter(criterion="response_claims").row(0, named=True)["judged"] == 1
+
+
+def test_what_claims_are_still_to_be_taken_out_of_is_outstanding(
+    path: Path, server: judge_server.Server
+) -> None:
+    def left(**where: Any) -> dict[str, int]:
+        found = outstanding(rb.connect(path), where or None).filter(step="judge")
+        return dict(found.filter(pl.col("pending") > 0).select("criterion", "pending").rows())
+
+    assert not set(left()) & {"coverage", "context_claims", "response_claims"}  # nobody judges
+    judged(path, "honest", server, where={"language": "zh"})
+    before = left()
+    assert before["context_claims"] == before["response_claims"] == 1  # those of en-noise
+    assert "coverage" not in before  # what is extracted is judged
+    assert "context_claims" not in left(language="zh")
+    [(judge,)] = rb.connect(path).execute("SELECT judge FROM judges").fetchall()
+    claim = {"claim_id": "c", "instance_id": "en-noise", "kind": "core", "text": "GOOD."}
+    rb.append(path, "claims", [{**claim, "extractor": judge}])  # stopped before it was judged
+    assert left()["coverage"] == 1
+    assert "context_claims" not in left()
+    judged(path, "honest", server)
+    assert not set(left()) & {"coverage", "faithfulness", "context_claims", "response_claims"}
