@@ -52,6 +52,40 @@ def pending(
         RagbenchError: `step="judge"` without a judge or with an empty list of criteria, or trials
             or repeats below 1.
     """
+    return _pending(
+        con,
+        step,
+        models=models,
+        setting=setting,
+        trials=trials,
+        judge=judge,
+        criteria=criteria,
+        repeats=repeats,
+        where=where,
+        retry_errors=retry_errors,
+    ).pl()
+
+
+def pending_rows(
+    con: duckdb.DuckDBPyConnection, step: str, **asked_for: Any
+) -> list[dict[str, Any]]:
+    """What `pending` gives, for a run that asks: a mapping a row."""
+    return relations.mappings(_pending(con, step, **asked_for))
+
+
+def _pending(
+    con: duckdb.DuckDBPyConnection,
+    step: str,
+    *,
+    models: Sequence[str] = (),
+    setting: str = "given_context",
+    trials: int = 1,
+    judge: str | None = None,
+    criteria: Sequence[str] | None = None,
+    repeats: int = 1,
+    where: Where = None,
+    retry_errors: bool = False,
+) -> duckdb.DuckDBPyRelation:
     whole("trials", trials)
     whole("repeats", repeats)
     refresh(con)
@@ -72,7 +106,7 @@ def _pending_answers(
     trials: int,
     where: Where,
     retry_errors: bool,
-) -> pl.DataFrame:
+) -> duckdb.DuckDBPyRelation:
     condition, values = conditions(cursor, where, _COLUMNS, "pending")
     kept = "WHERE error IS NULL" if retry_errors else ""
     return cursor.sql(
@@ -102,7 +136,7 @@ def _pending_answers(
             "trials": trials,
             **_named(values),
         },
-    ).pl()
+    )
 
 
 def _pending_verdicts(
@@ -112,7 +146,7 @@ def _pending_verdicts(
     repeats: int,
     where: Where,
     retry_errors: bool,
-) -> pl.DataFrame:
+) -> duckdb.DuckDBPyRelation:
     kinds = dict(cursor.execute("SELECT judge, kind::VARCHAR FROM judges").fetchall())
     is_rule = kinds.get(judge, "rule" if judge.startswith("rules") else "llm") == "rule"
     targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
@@ -140,7 +174,7 @@ def _pending_verdicts(
         ORDER BY ALL
         """,
         params={"judge": judge, "repeats": repeats, **_named(values)},
-    ).pl()
+    )
 
 
 def _targets(criterion: str, target: str, is_rule: bool) -> str:
@@ -185,17 +219,26 @@ def outstanding(
     Columns: step, model, judge, criterion, pending, errors, and for answers input_tokens,
     output_tokens and cost (US dollars) as `forecast.answers` estimates them. Answers that earlier
     runs wanted and those of `models`, as in `pending`, and verdicts of every rule set and LLM that
-    the study knows. `errors` are rows that hold an error; `retry_errors` asks for them again.
+    the study knows; on claims too where it has begun with them, and then `context_claims` and
+    `response_claims` count what it has still to take claims out of: further verdicts come of that.
+    `errors` are rows that hold an error; `retry_errors` asks for them again.
     """
+    from ragbench.judging.claims import PROMPTS, unclaimed
+
     refresh(con)
     cursor = con.cursor()
-    judges = cursor.execute(
-        "SELECT judge FROM judges WHERE kind <> 'human' ORDER BY ALL"
-    ).fetchall()
+    judges = cursor.execute(_JUDGES).fetchall()
     asked_for = {"models": models, "setting": setting, "trials": trials}
     kinds: list[tuple[str, dict[str, Any]]] = [("answer", asked_for)]
-    kinds += [("judge", {"judge": row[0]}) for row in judges]
+    usual = ("adherence", *CONTEXT_CRITERIA)
     parts = []
+    for judge, on_claims in judges:
+        criteria = [*usual, *on_claims] if on_claims else None
+        kinds.append(("judge", {"judge": judge, "criteria": criteria}))
+        for criterion in on_claims or ():
+            if count := len(unclaimed(con, criterion, judge, where)):
+                row = {"step": "judge", "judge": judge, "criterion": PROMPTS[criterion]}
+                parts.append(pl.DataFrame({**row, "pending": count, "errors": 0}))
     for step, who in kinds:
         new = pending(con, step, where=where, **who)
         again = pending(con, step, where=where, retry_errors=True, **who)
@@ -218,6 +261,18 @@ def outstanding(
 
 
 _FORECAST = ("input_tokens", "output_tokens", "cost")
+_JUDGES = """
+    SELECT g.judge, list(DISTINCT c.criterion ORDER BY c.criterion)
+        FILTER (c.criterion IS NOT NULL) AS on_claims
+    FROM judges AS g LEFT JOIN (
+        SELECT judge, criterion FROM judgments WHERE criterion IN ('coverage', 'faithfulness')
+        UNION ALL
+        SELECT extractor, CASE kind WHEN 'response' THEN 'faithfulness' ELSE 'coverage' END
+        FROM claims
+    ) AS c ON c.judge = g.judge AND g.kind = 'llm'
+    WHERE g.kind <> 'human' GROUP BY g.judge ORDER BY g.judge
+"""
+"""Judges that can be asked, and the criteria on claims that each has begun with (null: none)."""
 
 
 def ledger(

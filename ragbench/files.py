@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,14 @@ def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.D
     return con
 
 
+def spare_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Have `con` give memory back as soon as a statement has no more use for it.
+
+    DuckDB would keep it for the next statement. A step has few, and many calls between them.
+    """
+    con.execute("SET allocator_bulk_deallocation_flush_threshold = '256KB'")
+
+
 class OldLayout(StoreError):
     """A study that has to be migrated before it can be read."""
 
@@ -110,18 +120,26 @@ def attach(
         raise unusable(file, error) from None
 
 
+@contextlib.contextmanager
+def peeking(file: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
+    """`file` attached read-only as `store` to a connection without views, and its schema version.
+
+    Raises:
+        StoreError: as in `layout_version`.
+    """
+    with duckdb.connect() as con:
+        attach(con, file, read_only=True)
+        yield con, _version(con, file, "store")
+
+
 def layout_version(file: Path) -> int:
     """The schema version of `file`, at most this package's. The file is whole, as far as it says.
 
     Raises:
         StoreError: the file is foreign, damaged, newer, or cannot be read.
     """
-    con = duckdb.connect()
-    try:
-        attach(con, file, read_only=True)
-        return _version(con, file, "store")
-    finally:
-        con.close()
+    with peeking(file) as (_, version):
+        return version
 
 
 def _version(con: duckdb.DuckDBPyConnection, file: Path, alias: str) -> int:

@@ -28,6 +28,7 @@ from ragbench.files import (
     open_study,
     put_in_place,
     say,
+    spare_memory,
     study_file,
     unusable,
 )
@@ -155,6 +156,7 @@ def rewrite(
             make_copy(file, copy)
         con = open_study(copy, read_only=False)
         try:
+            spare_memory(con)
             con.execute("BEGIN")
             changing = time.monotonic()
             report, is_changed = change(con)
@@ -193,7 +195,7 @@ def add_frames(
     changed = {row["relation"] for row in report if row["added"] + row["replaced"]}
     owned = [frames[name]["run_id"] for name in changed if "run_id" in frames[name].columns]
     if any(run["run_id"] in ids for ids in owned):  # rows may bring runs of their own instead
-        con.register("_run", rows.fit("runs", [run], "").to_arrow())
+        con.register("_run", _Stream(rows.fit("runs", [run], "")))
         con.execute("INSERT INTO store.main.runs SELECT * FROM _run")
         con.unregister("_run")
     _complete(con, changed)
@@ -232,7 +234,7 @@ def _add(
     report |= {"added": 0, "replaced": 0, "present": 0}
     if frame.is_empty():
         return report
-    con.register("_given", frame.with_row_index("_seq").to_arrow())
+    con.register("_given", _Stream(frame.with_row_index("_seq")))
     if relation == "study":
         replaced = _describe_study(con)
         return {**report, "replaced": replaced, "present": frame.height - replaced}
@@ -251,6 +253,16 @@ def _add(
     con.execute(f"ALTER TABLE _incoming RENAME TO _new_{relation}")
     present = frame.height - inserted
     return {**report, "added": inserted - replaced, "replaced": replaced, "present": present}
+
+
+class _Stream:
+    """A frame as what DuckDB reads without pyarrow, whose code would take 6 MB of memory."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 def _sort_out(

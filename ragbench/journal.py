@@ -191,51 +191,32 @@ def parse(lines: list[bytes]) -> tuple[dict[str, pl.DataFrame], list[tuple[bytes
 
     The column `_line` says which rows were added together.
     """
-    try:  # all at once; line by line only where that finds something odd
-        return _frames({i: json.loads(line) for i, line in enumerate(lines) if line}), []
-    except (*_UNFIT, pl.exceptions.PolarsError):
-        pass
-    entries: dict[int, dict[str, list[dict[str, Any]]]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    origins: dict[str, list[int]] = {}
     unfit: list[tuple[bytes, str]] = []
     for number, line in enumerate(lines):
-        if not line:
-            continue
         try:
-            entries[number] = {
+            entry = {
                 relation: [rows.clean(relation, row, row.get("run_id") or "") for row in given]
-                for relation, given in json.loads(line).items()
+                for relation, given in (json.loads(line) if line else {}).items()
             }
         except _UNFIT as error:
             unfit.append((line, str(error) or type(error).__name__))
-    return _frames(entries), unfit
+            continue
+        for relation, given in entry.items():
+            found.setdefault(relation, []).extend(given)
+            origins.setdefault(relation, []).extend([number] * len(given))
+    frames = {}
+    for relation in sorted(filter(found.get, found), key=relations.order):
+        origin = pl.Series("_line", origins[relation], dtype=pl.Int64)
+        frames[relation] = rows.framed(relation, found[relation]).hstack([origin])
+    return frames, unfit
 
 
 _UNFIT = (
     *(ValueError, AttributeError, TypeError, OverflowError, RecursionError),
     RagbenchError,
 )
-
-
-def _frames(entries: Mapping[int, Mapping[str, list[dict[str, Any]]]]) -> dict[str, pl.DataFrame]:
-    """The rows of lines by relation, as `rows.fit` makes them; raises for whatever is unfit."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    origins: dict[str, list[int]] = {}
-    for number, entry in entries.items():
-        for relation, given in entry.items():
-            found.setdefault(relation, []).extend(given)
-            origins.setdefault(relation, []).extend([number] * len(given))
-    for relation, given in found.items():
-        known = relations.columns(relation).keys()
-        for row in given:
-            if not row.keys() <= known:  # polars would leave such a column out
-                raise ValueError(f"{relation}: unknown columns {sorted(row.keys() - known)}")
-    return {
-        relation: rows.fit(
-            relation, pl.DataFrame(found[relation], schema=relations.journal_schema(relation)), ""
-        ).with_columns(_line=pl.Series(origins[relation], dtype=pl.Int64))
-        for relation in sorted(found, key=relations.order)
-        if found[relation]
-    }
 
 
 def set_aside(file: Path, unfit: list[tuple[bytes, str]]) -> None:

@@ -16,14 +16,16 @@ def bar(label: str, total: int) -> Iterator[Callable[[Tally], None]]:
 
     TQDM_DISABLE=1 in the environment keeps it quiet, for notebooks whose outputs are stored.
     """
+    is_notebook = _is_notebook()
+    if not (sys.stderr.isatty() or is_notebook) or os.environ.get("TQDM_DISABLE") == "1":
+        yield lambda tally: None
+        return
     from tqdm import tqdm
 
-    is_notebook = _is_notebook()
     with tqdm(
         total=total,
         desc=label,
         unit="call",
-        disable=not (sys.stderr.isatty() or is_notebook) or os.environ.get("TQDM_DISABLE") == "1",
         leave=not is_notebook,
         smoothing=0.1,
         dynamic_ncols=not is_notebook,

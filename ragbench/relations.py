@@ -164,6 +164,12 @@ def journal_schema(relation: str) -> dict[str, pl.DataType | type[pl.DataType]]:
     }
 
 
+def mappings(found: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    """The rows that were found, a mapping each. The first frame would take 10 MB of memory."""
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 

@@ -14,8 +14,9 @@ import duckdb
 import polars as pl
 
 from ragbench import llm, local, prompts
+from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable, whole
-from ragbench.checks import pending
+from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.journal import Writer
@@ -90,11 +91,14 @@ def answer(
             "trials": trials,
             "where": where,
         }
-        todo = pending(con, "answer", **asked_for, retry_errors=retry_errors)
-        todo = todo.filter(pl.col("trial") < trials, model=model, setting=setting)
-        todo, silent = _with_a_query(con, todo)
+        wanted = [
+            row
+            for row in pending_rows(con, "answer", **asked_for, retry_errors=retry_errors)
+            if row["trial"] < trials and (row["model"], row["setting"]) == (model, setting)
+        ]
+        todo, silent = _with_a_query(con, wanted)
         tally = llm.Tally(left=silent)
-        if rows := todo.head(todo.height if limit is None else limit).to_dicts():
+        if rows := todo[:limit]:
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
@@ -108,15 +112,16 @@ def answer(
     return _report(reports)
 
 
-def _with_a_query(con: duckdb.DuckDBPyConnection, todo: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> tuple[list[Row], int]:
     """What can be asked, and how many cannot as their query has no text: said in a warning."""
-    askable = con.cursor().sql(
+    askable = con.cursor().execute(
         "SELECT instance_id FROM instances JOIN queries USING (query_id) WHERE trim(text) <> ''"
     )
-    found = todo.join(askable.pl(), on="instance_id", how="semi", maintain_order="left")
-    if silent := todo.height - found.height:
+    ids = {row[0] for row in askable.fetchall()}
+    found = [row for row in wanted if row["instance_id"] in ids]
+    if silent := len(wanted) - len(found):
         warnings.warn(
-            f"{silent} of {todo.height} wanted responses are not asked for: their query has no "
+            f"{silent} of {len(wanted)} wanted responses are not asked for: their query has no "
             "text. Import the queries with their text, and run again.",
             stacklevel=3,
         )
@@ -134,14 +139,12 @@ def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 def _jobs(
     con: duckdb.DuckDBPyConnection, texts: Mapping[str, prompts.Prompt], rows: Sequence[Row]
 ) -> Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]:
-    """One call for each row; the texts that are shown are read some at a time."""
-    for start in range(0, len(rows), _AT_A_TIME):
-        some = rows[start : start + _AT_A_TIME]
-        messages = messages_of(con, texts, [row["instance_id"] for row in some])
-        yield from (_job(row, messages) for row in some)
+    """One call for each row."""
 
+    def read(some: Sequence[Row]) -> Callable[[str], list[dict[str, str]]]:
+        return messages_of(con, texts, [row["instance_id"] for row in some])
 
-_AT_A_TIME = 200
+    return (_job(row, messages) for row, messages in read_ahead(rows, read))
 
 
 def _job(
@@ -157,8 +160,9 @@ def _keeper(
     writer: Writer, rows: Sequence[Row], model: str, called: str
 ) -> Callable[[tuple[Row, Reply]], None]:
     """A function that stores one response; with the first, what was wanted and the model."""
-    keys = [{name: row[name] for name in KEYS["wanted"]} for row in rows]
-    first: dict[str, Any] = {"wanted": keys}
+    first: dict[str, Any] = {
+        "wanted": ({name: row[name] for name in KEYS["wanted"]} for row in rows)
+    }
     if called in local.MODELS:
         first["models"] = {"model": model, **local.MODELS[called]}
 

@@ -44,7 +44,9 @@ from ragbench.files import (
     fold_lock,
     layout_version,
     open_study,
+    peeking,
     point_views,
+    spare_memory,
     stamp,
     study_file,
     unusable,
@@ -78,11 +80,17 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
     _pool(os.getpid()).submit(import_module, "scipy.special")
-    return opened(path)
+    return _opened(path)
 
 
 def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """As `connect`, for a step that makes rows and asks for no scores."""
+    con = _opened(path)
+    spare_memory(con)
+    return con
+
+
+def _opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     file = study_file(path)
     try:
         file.exists()
@@ -407,11 +415,8 @@ def _refuse_origin(file: Path, origin: str) -> None:
     """Raise when rows of `origin` cannot share the study with those that are there."""
     there = origins_of(file)
     if file.exists():
-        layout_version(file)
-        con = duckdb.connect()
-        attach(con, file, read_only=True)
-        found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
-        con.close()
+        with peeking(file) as (con, _):
+            found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
         there |= {row[0] for row in found}
     if there and "simulated" in {*there, origin} and there != {origin}:
         raise BadRow(

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import judge_server
+import polars as pl
 import pytest
 
 import ragbench as rb
-from ragbench.judging.claims import read_claims
+from ragbench.checks import outstanding
+from ragbench.judging.claims import read_claims, unclaimed
 
 BOTH = ("core", "supplementary")
 
@@ -191,3 +193,46 @@ def test_claims_that_all_judges_share_are_not_extracted_again(
     report = judged(path, "prose", server, criteria=["coverage"], where={"language": "en"})
     assert report.select("criterion", "judged", "met").rows() == [("coverage", 1, 1)]
     assert values(path, "coverage")["en-noise"]["coverage"] == 1
+
+
+def test_a_response_of_spaces_alone_is_not_asked_about(
+    tmp_path: Path, server: judge_server.Server
+) -> None:
+    path = tmp_path / "study.duckdb"
+    spaces = {"none": "", "some": " \n\t", "wide": "\u3000\u00a0", "text": "\u3000GOOD."}
+    rows: dict[str, Any] = {
+        "queries": [{"query_id": "q", "text": "?"}],
+        "instances": [
+            {"instance_id": name, "query_id": "q", "context_mode": "open"} for name in spaces
+        ],
+        "responses": [
+            {"instance_id": name, "model": "m", "text": text} for name, text in spaces.items()
+        ],
+    }
+    rb.append(path, rows)
+    con = rb.connect(path)
+    assert [row["instance_id"] for row in unclaimed(con, "faithfulness", "judge")] == ["text"]
+    found = judged(path, "honest", server, criteria=["faithfulness"])
+    assert found.filter(criterion="response_claims").row(0, named=True)["judged"] == 1
+
+
+def test_what_claims_are_still_to_be_taken_out_of_is_outstanding(
+    path: Path, server: judge_server.Server
+) -> None:
+    def left(**where: Any) -> dict[str, int]:
+        found = outstanding(rb.connect(path), where or None).filter(step="judge")
+        return dict(found.filter(pl.col("pending") > 0).select("criterion", "pending").rows())
+
+    assert not set(left()) & {"coverage", "context_claims", "response_claims"}  # nobody judges
+    judged(path, "honest", server, where={"language": "zh"})
+    before = left()
+    assert before["context_claims"] == before["response_claims"] == 1  # those of en-noise
+    assert "coverage" not in before  # what is extracted is judged
+    assert "context_claims" not in left(language="zh")
+    [(judge,)] = rb.connect(path).execute("SELECT judge FROM judges").fetchall()
+    claim = {"claim_id": "c", "instance_id": "en-noise", "kind": "core", "text": "GOOD."}
+    rb.append(path, "claims", [{**claim, "extractor": judge}])  # stopped before it was judged
+    assert left()["coverage"] == 1
+    assert "context_claims" not in left()
+    judged(path, "honest", server)
+    assert not set(left()) & {"coverage", "faithfulness", "context_claims", "response_claims"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -447,3 +448,10 @@ def test_ctrl_c_keeps_what_is_answered_and_the_next_call_goes_on(tmp_path: Path)
         assert done.returncode == 0, done.stderr
         assert len(stored(file)) == 200
         assert set(server.answered().values()) == {1}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_a_run_and_its_judging_stay_within_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
+    bench = importlib.import_module("llm")
+    assert bench.run("ragbench", 50, 500, sys.executable)["memory"] <= bench.MEMORY_LIMIT

@@ -17,6 +17,7 @@ from ragbench import prompts
 from ragbench.judging.material import Material
 from ragbench.judging.questions import Answer, Call, answer
 from ragbench.llm import Ask
+from ragbench.relations import mappings
 from ragbench.slices import RESPONSE_COLUMNS, conditions
 
 PROMPTS = {"coverage": "context_claims", "faithfulness": "response_claims"}
@@ -84,7 +85,8 @@ def unclaimed(
     """What `judge` has to extract claims from before it can judge `criterion`, sorted.
 
     Each has instance_id, and for faithfulness response_id. Left out is what has claims of this
-    judge, or claims that all judges share, and for coverage instances with a gap.
+    judge, or claims that all judges share; for coverage instances with a gap, and for
+    faithfulness responses without text.
     """
     columns = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
     cursor = con.cursor()
@@ -94,7 +96,11 @@ def unclaimed(
         f"WHERE s.is_answered AND {condition}"
     )
     if criterion == "faithfulness":
-        asked, key = f"SELECT s.instance_id, s.response_id FROM {source}", "response_id"
+        asked = (  # a response of spaces alone claims nothing
+            f"SELECT s.instance_id, s.response_id FROM {source} AND s.response_id IN ("
+            r"SELECT response_id FROM responses WHERE regexp_matches(text, '[^\s\p{Z}]'))"
+        )
+        key = "response_id"
         kind = "kind = 'response'"
     else:
         asked = (
@@ -103,14 +109,12 @@ def unclaimed(
             "AND s.instance_id IN (SELECT instance_id FROM contexts)"
         )
         key, kind = "instance_id", "kind <> 'response'"
-    return (
-        cursor.sql(
+    return mappings(
+        cursor.execute(
             f"FROM ({asked}) AS a ANTI JOIN (SELECT {key} FROM claims WHERE {kind} "
             f"AND (extractor IS NULL OR extractor = ?)) AS c USING ({key}) ORDER BY ALL",
-            params=[*values, judge],
+            [*values, judge],
         )
-        .pl()
-        .to_dicts()
     )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-import polars as pl
-
 from ragbench import prompts, taxonomy
+from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable
-from ragbench.checks import pending
+from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults
 from ragbench.endpoints import shown as shown_url
 from ragbench.errors import RagbenchError, UnknownName
@@ -24,7 +24,7 @@ from ragbench.judging.questions import Answer, Call, answer, form, refuse_blind
 from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
 from ragbench.llm import Ask, work
 from ragbench.progress import bar
-from ragbench.store import append, opened, refresh, step
+from ragbench.store import append, opened, refresh, step, study_path
 
 DEFAULT_CRITERIA = ("adherence", *taxonomy.CONTEXT_CRITERIA)
 """What a judge is asked about when nothing is named. Claims cost more calls and are named."""
@@ -36,7 +36,8 @@ _BUILT_IN = {criterion.key: criterion for criterion in taxonomy.CRITERIA}
 _AT_ONCE = 40
 """How many claims are put into one request."""
 
-Rows = dict[str, list[dict[str, Any]]]
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
 Job = Callable[[Ask], Any]
 
 
@@ -199,7 +200,7 @@ def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
 
 
 def run(
-    path: str | os.PathLike[str],
+    con: Any,
     made: Plan,
     *,
     origin: str,
@@ -208,8 +209,11 @@ def run(
     retry_errors: bool,
     calling: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """What became of all that was pending: a row each, with criterion, score, error, path, left."""
-    con = opened(path)
+    """What became of all that was pending: a row each, with criterion, score, error, path, left.
+
+    `con` is closed before the verdicts are folded, which takes memory of its own.
+    """
+    path = study_path(con)
     there = {row[0] for row in con.execute("SELECT criterion FROM criteria").fetchall()}
     if lacking := [r for r in made.rows.get("criteria", []) if r["criterion"] not in there]:
         append(path, {"criteria": lacking}, step="judge", origin=origin)
@@ -220,12 +224,11 @@ def run(
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
 
-    def drive(jobs: list[Job]) -> None:
-        if not jobs:
-            return
+    def drive(jobs: Iterable[Job], count: int) -> None:
         with (
             step(path, "judge", origin=origin, config=config) as writer,
-            bar(made.name, len(jobs)) as progress,
+            bar(made.name, count) as progress,
+            con,
         ):
 
             def keep(result: tuple[Rows, list[dict[str, Any]]]) -> None:
@@ -236,16 +239,17 @@ def run(
                 rows.extend(seen)
 
             work(made.model, jobs, keep, progress=progress, **calling)
-        refresh(con)
 
     for criterion in made.criteria:
-        if criterion in claiming.PROMPTS:
-            jobs = _extractions(con, made, criterion, where)
+        if criterion not in claiming.PROMPTS:
+            continue
+        if unclaimed := claiming.unclaimed(con, criterion, made.name, where):
             before = len(rows)
-            drive(jobs)
-            left = len(jobs) + before - len(rows)
+            drive(_extractions(con, made, criterion, unclaimed), len(unclaimed))
+            con = opened(path)
+            left = len(unclaimed) + before - len(rows)
             rows += [{"criterion": claiming.PROMPTS[criterion], "is_left": True}] * left
-    todo = pending(
+    todo = pending_rows(
         con,
         "judge",
         judge=made.name,
@@ -255,23 +259,21 @@ def run(
         retry_errors=retry_errors,
     )
     done = len(rows)
-    drive(list(_verdicts(con, made, todo)))
-    for criterion, count in todo["criterion"].value_counts().rows():
+    wanted = Counter(row["criterion"] for row in todo)
+    if requests := _requests(todo):
+        drive(_verdicts(con, made, requests), len(requests))
+    for criterion, count in wanted.items():
         made_now = sum(row["criterion"] == criterion for row in rows[done:])
         rows += [{"criterion": criterion, "is_left": True}] * (count - made_now)
     return rows
 
 
-def _extractions(
-    con: Any, made: Plan, criterion: str, where: Mapping[str, Any] | None
-) -> list[Job]:
-    todo = claiming.unclaimed(con, criterion, made.name, where)
-    shown = Shown(
-        con, [row["instance_id"] for row in todo], [row.get("response_id") for row in todo]
-    )
+def _extractions(con: Any, made: Plan, criterion: str, todo: Sequence[Row]) -> Iterator[Job]:
+    """One call for each instance or response that claims are to be taken out of."""
 
-    def job(row: dict[str, Any], material: Material) -> Job:
-        async def extract(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
+    def job(row: Row, shown: Shown) -> Job:
+        async def extract(ask: Ask) -> tuple[Rows, list[Row]]:
+            material = shown.material(row["instance_id"], row.get("response_id"))
             found, said = await claiming.extracted(ask, criterion, row, material, made.name)
             seen = {"criterion": claiming.PROMPTS[criterion], "error": said.error}
             number = sum(bool(claim["text"]) for claim in found)
@@ -280,32 +282,37 @@ def _extractions(
 
         return extract
 
-    jobs = []
-    for row in todo:
-        material = shown.material(row["instance_id"], row.get("response_id"))
-        if criterion == "coverage" or material.response.strip():
-            jobs.append(job(row, material))
-    return jobs
+    def read(some: Sequence[Row]) -> Shown:
+        instances = [row["instance_id"] for row in some]
+        return Shown(con, instances, [row.get("response_id") for row in some])
+
+    return (job(row, shown) for row, shown in read_ahead(todo, read))
 
 
-def _verdicts(con: Any, made: Plan, todo: pl.DataFrame) -> Iterator[Job]:
-    """One request for each verdict, and for each bundle of claims of one response."""
-    shown = Shown(
-        con,
-        todo["instance_id"].unique().to_list(),
-        todo["response_id"].unique().to_list(),
-        todo["target_id"].unique().to_list(),
-    )
+def _requests(todo: list[Row]) -> list[list[Row]]:
+    """What is asked together: each verdict alone, the claims of one response in bundles."""
 
     def bundle(row: dict[str, Any]) -> tuple[Any, ...]:
         is_claim = row["criterion"] in claiming.PROMPTS
         return (row["response_id"], row["criterion"], row["repeat"], is_claim or row["target_id"])
 
-    ordered = sorted(todo.to_dicts(), key=lambda row: [str(part) for part in bundle(row)])
+    ordered = sorted(todo, key=lambda row: [str(part) for part in bundle(row)])
+    found = []
     for _, group in groupby(ordered, key=bundle):
         rows = sorted(group, key=lambda row: row["target_id"])
-        for start in range(0, len(rows), _AT_ONCE):
-            yield _verdict_job(made, shown, rows[start : start + _AT_ONCE])
+        found += [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+    return found
+
+
+def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Job]:
+    """One call for each request."""
+
+    def read(some: Sequence[list[Row]]) -> Shown:
+        rows = [row for request in some for row in request]
+        names = ("instance_id", "response_id", "target_id")
+        return Shown(con, *({row[name]: None for row in rows} for name in names))
+
+    return (_verdict_job(made, shown, rows) for rows, shown in read_ahead(requests, read))
 
 
 def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:

@@ -1,9 +1,11 @@
-"""What judges are shown: the texts of a response's instance, read from the study once."""
+"""What judges are shown: the texts of a response's instance, read for some responses at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from ragbench.relations import mappings
 
 CLAIM_CRITERIA = ("coverage", "faithfulness")
 """Criteria whose targets are claims, judged in one request for all claims of a response."""
@@ -34,21 +36,20 @@ def document(row: Mapping[str, Any]) -> str:
 
 
 class Shown:
-    """The texts that judges are shown, read from the study once."""
+    """The texts that judges are shown of some instances, responses and targets."""
 
     def __init__(
         self,
         con: Any,
-        instances: Sequence[str],
-        responses: Sequence[str | None] = (),
-        targets: Sequence[str] = (),
+        instances: Iterable[str],
+        responses: Iterable[str | None] = (),
+        targets: Iterable[str] = (),
     ) -> None:
-        def read(sql: str, ids: Sequence[str | None]) -> list[dict[str, Any]]:
+        def read(sql: str, ids: Iterable[str | None]) -> list[dict[str, Any]]:
             given = [one for one in ids if one is not None]
-            found: list[dict[str, Any]] = con.cursor().sql(sql, params=[given]).pl().to_dicts()
-            return found
+            return mappings(con.cursor().execute(sql, {"ids": given}))
 
-        chosen = "IN (SELECT unnest(?::VARCHAR[]))"
+        chosen = "IN (SELECT unnest($ids::VARCHAR[]))"
         self.queries = {
             row["instance_id"]: row
             for row in read(
@@ -82,11 +83,8 @@ class Shown:
             row["id"]: row["text"]
             for row in read(
                 "SELECT constraint_id AS id, concat_ws(chr(10), text, judge_prompt) AS text "
-                f"FROM constraints WHERE constraint_id {chosen} AND text IS NOT NULL",
-                targets,
-            )
-            + read(
-                f"SELECT claim_id AS id, text FROM claims WHERE claim_id {chosen} "
+                f"FROM constraints WHERE constraint_id {chosen} AND text IS NOT NULL "
+                f"UNION ALL SELECT claim_id, text FROM claims WHERE claim_id {chosen} "
                 "AND text IS NOT NULL",
                 targets,
             )

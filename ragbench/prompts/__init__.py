@@ -38,11 +38,9 @@ class Prompt(NamedTuple):
     user: str
     hash: str  # of the whole file, line ends and white space at the end apart
 
-    def blanks(self) -> set[str]:
+    def blanks(self) -> frozenset[str]:
         """The names of its blanks."""
-        return {
-            name for text in (self.system, self.user) for name in Template(text).get_identifiers()
-        }
+        return _blanks(self.system) | _blanks(self.user)
 
     def messages(self, **values: str) -> Messages:
         """The messages of a call, every blank filled in; an empty system message is left out.
@@ -56,6 +54,11 @@ class Prompt(NamedTuple):
         said = (("system", self.system), ("user", self.user))
         filled = [(role, Template(text).substitute(values)) for role, text in said]
         return [{"role": role, "content": text} for role, text in filled if text]
+
+
+@cache
+def _blanks(text: str) -> frozenset[str]:
+    return frozenset(Template(text).get_identifiers())
 
 
 @cache

@@ -1,0 +1,29 @@
+"""Texts for many calls: read some at a time, ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+Texts = TypeVar("Texts")
+
+AT_A_TIME = 100
+"""What texts are held for: all of a study's may not fit into memory."""
+
+
+def read_ahead(
+    given: Sequence[T], read: Callable[[Sequence[T]], Texts]
+) -> Iterator[tuple[T, Texts]]:
+    """Each of `given` with what `read` found for it and its neighbours.
+
+    A thread reads for the next ones meanwhile, so that no call that is under way has to wait.
+    """
+    parts = [given[start : start + AT_A_TIME] for start in range(0, len(given), AT_A_TIME)]
+    with ThreadPoolExecutor(1, thread_name_prefix="texts") as thread:
+        coming = [thread.submit(read, part) for part in parts[:1]]
+        for number, part in enumerate(parts, start=1):
+            texts = coming.pop().result()
+            coming += [thread.submit(read, following) for following in parts[number : number + 1]]
+            yield from ((one, texts) for one in part)
