@@ -90,7 +90,7 @@ def _made(check: Check) -> list[Test]:
     except EmptyCell as problem:
         reason = str(problem)
         return [Test(check, [], lambda convention: (None, reason), "the number that is missing")]
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, ArithmeticError) as problem:
         raise BadRow(f"check {check.name!r} ({check.kind}) cannot be made: {problem}") from problem
 
 

@@ -119,6 +119,8 @@ def save(found: Audit, stem: str | Path, formats: Sequence[str] = FORMATS) -> pl
 
 def summary(found: Audit) -> str:
     """How many findings there are of each kind, in one sentence."""
+    if not found.findings:
+        return "Nothing is declared to be checked: write a [[check]], as docs/audit.md shows."
     count = {
         s: sum(x.status == s for x in found.findings)
         for s in ("inconsistent", "undecidable", "consistent")
