@@ -409,6 +409,13 @@ def test_scores_that_are_exact_leave_their_icc_no_room(tmp_path: Path) -> None:
         assert finding.status == status, finding.arithmetic
 
 
+def test_numbers_that_are_costly_to_check_bear_on_the_way_of_rounding_too(tmp_path: Path) -> None:
+    check = 'kind="two_samples"\nn1=100\nn2=100\nrate1="t[z].a"\nrate2="t[z].c"\n'
+    check += 'p="printed .003"\ntest="pearson"'  # 0.0039, cut off
+    assert [x.status for x in made(tmp_path, NUMBERS, check)] == ["consistent"]
+    assert audit.audit(tmp_path / "t.toml").rounding == "cut off"
+
+
 # ---------------------------------------------------------------- the shipped print
 
 # Table and row of cells that are known to contradict others, whatever else is found.

@@ -66,19 +66,25 @@ def audit(path: str | Path) -> Audit:
 
 def _chosen(tests: list[Test], ways: list[str]) -> tuple[str, list[list[Test]]]:
     """The way of rounding with fewest contradictions, and the sets that conflict under it."""
-    alone: dict[str, tuple[list[Test], list[Test]]] = {}
+    slow = [test for test in tests if test.is_slow]
+
+    def contradicted(some: list[Test], way: str) -> list[Test]:
+        return [test for test in some if test.judge(way)[0] is False]
+
+    alone: dict[str, list[Test]] = {}
     for way in ways:
-        verdicts = [(test, test.is_slow or test.judge(way)[0]) for test in tests]
-        wrong = [test for test, verdict in verdicts if verdict is False]
-        alone[way] = wrong, [test for test, verdict in verdicts if verdict is not False]
-        if not wrong and not conflicts(tests, way):
+        alone[way] = contradicted([test for test in tests if not test.is_slow], way)
+        if not alone[way] and not conflicts(tests, way) and not contradicted(slow, way):
             return way, []
     best: tuple[int, str, list[list[Test]]] | None = None
-    for way, (wrong, sound) in sorted(alone.items(), key=lambda item: len(item[1][0])):
+    for way, wrong in sorted(alone.items(), key=lambda item: len(item[1])):
         if best is None or len(wrong) < best[0]:
-            cores = conflicts(sound, way, wrong)
-            if best is None or len(wrong) + len(cores) < best[0]:
-                best = len(wrong) + len(cores), way, cores
+            known = {id(test) for test in wrong}
+            cores = conflicts([test for test in tests if id(test) not in known], way, wrong)
+            count = len(wrong) + len(cores)
+            if best is None or count < best[0]:
+                count += len(contradicted(slow, way))
+                best = min(best or (count, way, cores), (count, way, cores), key=lambda x: x[0])
     assert best is not None
     return best[1], best[2]
 

@@ -47,7 +47,7 @@ class Test:
     judge: Callable[[str], Verdict]
     settle: str = ""
     linear: list[Linear] = field(default_factory=list)
-    is_slow: bool = False  # judged under the chosen way of rounding alone
+    is_slow: bool = False  # judged last, and only under ways of rounding that fit the others
 
 
 Maker = Callable[[Check], list[Test]]

@@ -36,6 +36,11 @@ def two_samples(n1: int, n2: int, totals: Sequence[int], *, alpha: float = 0.05)
     (24, 0.00049)
     """
     pairs = [(x, t - x) for t in totals for x in range(max(0, t - n2), min(n1, t) + 1)]
+    return _ways(pairs, n1, n2, alpha)
+
+
+def _ways(pairs: Sequence[tuple[int, int]], n1: int, n2: int, alpha: float) -> pl.DataFrame:
+    """`two_samples` for given successes of the two groups."""
     first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
     p, is_fisher = _p_two(first, n1, second, n2)
     rates = first / n1, second / n2
@@ -133,13 +138,16 @@ def two_sample_tests(check: Check) -> list[Test]:
     n = int(whole.printed.value) if whole else sum(sizes)
 
     def judge(convention: str) -> Verdict:
-        totals = _totals(overall, sum(sizes), n, convention)
-        ways = two_samples(sizes[0], sizes[1], totals, alpha=alpha)
-        for column, cell, size in zip(("x1", "x2"), rates, sizes, strict=True):
-            if cell:
-                ways = ways.filter(
-                    pl.col(column).is_in(list(cell.span(convention).times(Fraction(size)).whole()))
-                )
+        each = [
+            cell.span(convention).times(Fraction(size)).whole() if cell else range(size + 1)
+            for cell, size in zip(rates, sizes, strict=True)
+        ]
+        if overall is None:
+            pairs = [(x, y) for x in each[0] for y in each[1]]
+        else:
+            totals = _totals(overall, sum(sizes), n, convention)
+            pairs = [(x, t - x) for t in totals for x in each[0] if t - x in each[1]]
+        ways = _ways(pairs, sizes[0], sizes[1], alpha)
         if ways.is_empty():
             return None, "No counts give the printed rates; see the counts."
         if len(tests) == 1:
@@ -162,13 +170,11 @@ def two_sample_tests(check: Check) -> list[Test]:
     return [Test(check, cells, judge, settle, is_slow=True)]
 
 
-def _totals(overall: Cell | None, inside: int, n: int, convention: str) -> list[int]:
+def _totals(overall: Cell, inside: int, n: int, convention: str) -> list[int]:
     """Successes that both groups can have together, when the overall rate is of up to n responses.
 
     Responses in neither group may have been successes or not, or may have no verdict at all.
     """
-    if overall is None:
-        return list(range(inside + 1))
     return sorted(
         {
             total - outside

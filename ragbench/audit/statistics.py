@@ -258,19 +258,25 @@ def icc_tests(check: Check) -> list[Test]:
     asked = {"icc2_k": check.one("value")}
     asked |= {f"icc2_k_{x}": cell for x in ("low", "high") if (cell := check.maybe(x))}
 
+    @cache
+    def computed() -> dict[str, float]:
+        return _icc(table)
+
+    @cache
+    def moved() -> list[dict[str, float]]:
+        """One score after another at the end of its rounding."""
+        return [_icc(table, place, step) for place, step in enumerate(half) if step]
+
     def judge_of(name: str, cell: Cell) -> Callable[[str], Verdict]:
         def judge(convention: str) -> Verdict:
-            middle, span = _icc(table)[name], cell.span(convention)
+            middle, span = computed()[name], cell.span(convention)
             label = name.replace("icc2_k", "ICC(2,k)").replace("_", ", ")
             words = f"{label} of the {len(scores)} printed scores is {plain(middle, 4)}; "
             words += f"printed is {shown(cell)}."
             if math.isnan(middle) or span.holds(middle):
                 return (None if math.isnan(middle) else True), words
-            # One score after another, and half as much again for curvature.
-            moved = (
-                abs(_icc(table, place, step)[name] - middle) for place, step in enumerate(half)
-            )
-            reach = 1.5 * sum(moved) + 1e-9
+            # Half as much again, for curvature.
+            reach = 1.5 * sum(abs(other[name] - middle) for other in moved()) + 1e-9
             words += f" Their rounding moves it by up to {plain(reach, 2)}."
             return _reaches(span, middle, reach), words
 
@@ -278,7 +284,7 @@ def icc_tests(check: Check) -> list[Test]:
 
     settle = "the unrounded scores"
     return [
-        Test(check, [cell], judge_of(name, cell), settle, is_slow=True)
+        Test(check, [cell, *scores], judge_of(name, cell), settle, is_slow=True)
         for name, cell in asked.items()
     ]
 
@@ -301,10 +307,13 @@ def mean_rho_tests(check: Check) -> list[Test]:
 
     value, scores = check.one("value"), check.many("scores")
     table = _table(check, scores)
-    has_ties = any(len(set(column)) < len(column) for column in table.T.tolist())
+    is_exact = all(cell.printed.is_exact for cell in scores)
+    has_ties = not is_exact and any(len(set(column)) < len(column) for column in table.T.tolist())
 
     def judge(convention: str) -> Verdict:
-        mean = float(mean_spearman(table.tolist())["mean_rho"].item())
+        mean = mean_spearman(table.tolist())["mean_rho"].item()
+        if mean is None:
+            return None, "A rater whose scores are all equal has no rank correlation."
         words = (
             f"The printed scores give a mean rho of {plain(mean, 4)}; printed is {shown(value)}."
         )
@@ -314,7 +323,7 @@ def mean_rho_tests(check: Check) -> list[Test]:
             (None, f"{words} Scores that print alike may differ.") if has_ties else (False, words)
         )
 
-    return [Test(check, [value], judge, "the unrounded scores", is_slow=True)]
+    return [Test(check, [value, *scores], judge, "the unrounded scores", is_slow=True)]
 
 
 def _table(check: Check, scores: list[Cell]) -> np.ndarray:
