@@ -354,6 +354,7 @@ def test_statements_that_hold_alone_can_exclude_each_other(tmp_path: Path) -> No
     assert {x.status for x in alone} == {"consistent"}
     assert together.kind == "together"
     assert together.status == "inconsistent"
+    assert together.rounding == "no way of rounding lifts it", "29.8 is no count when cut off"
     assert "137 of 309" in together.arithmetic or "92 of 309" in together.arithmetic
 
 
@@ -543,6 +544,20 @@ def test_reports_say_the_same_and_execute_nothing(tmp_path: Path) -> None:
     assert "**31.0**" in text
     with pytest.raises(UnknownName, match="pdf"):
         audit.save(found, tmp_path / "report", formats=["pdf"])
+
+
+def test_a_listing_has_every_finding_in_full(paper: audit.Audit) -> None:
+    wrong = audit.frame(paper, "inconsistent")
+    page = audit.listing(wrong, ["check", "arithmetic", "rounding"]).as_raw_html()
+    assert page.count("<tr") == wrong.height + 1
+    assert all(
+        text.replace("<", "&lt;").replace("'", "&#x27;") in page for text in wrong["arithmetic"]
+    )
+    assert "lifted by rounding" in page
+    assert "would hold" not in page
+    assert "not stated" not in page
+    with pytest.raises(UnknownColumn, match="wich"):
+        audit.listing(wrong, ["wich"])
 
 
 def test_the_command_prints_what_is_inconsistent_and_writes_reports(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def weight_tests(check: Check) -> list[Test]:
         told = " : ".join(plain(w, 3) for w in weights)
         if miss <= 1e-9:
             return True, f"Weights {told} give all {len(results)} of them within rounding."
-        which = "The printed weights" if given else "No weights"
+        which = "The printed weights do not" if given else "No weights"
         return False, (
             f"{which} give all {len(results)} within rounding; {told} miss by up to "
             f"{amount(miss, results[0], 3)} more than rounding explains."

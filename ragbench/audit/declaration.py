@@ -284,9 +284,15 @@ def _claims(tables: dict[str, Table], about: dict[str, Any]) -> dict[tuple[str, 
     found: dict[tuple[str, str], str] = {}
     if "table" in about:
         table = named(tables, about["table"])
+        template = about.get("text", " | ".join(f"{{{key}}}" for key in table.key))
+        for column in re.findall(r"\{(.+?)\}", template):
+            if column not in table.frame.columns:
+                raise UnknownColumn(f"table {table.name}", column, table.frame.columns)
         for line in table.frame.iter_rows(named=True):
-            texts = [str(line[column]) for column in about.get("text", table.key) if line[column]]
-            found[table.name, table.row_name(line)] = ": ".join(texts)
+            text = template
+            for column, value in line.items():
+                text = text.replace(f"{{{column}}}", value or "")
+            found[table.name, table.row_name(line)] = " ".join(text.split())
     return found | {("", name): text for name, text in about.get("words", {}).items()}
 
 

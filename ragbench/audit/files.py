@@ -55,7 +55,9 @@ def refuse_misshapen(path: Path, raw: Mapping[str, Any]) -> None:
         must(isinstance(check, dict), f"check {place}", "[[check]] in double brackets")
         for option in ("kind", "name", "over"):
             must(isinstance(check.get(option, ""), str), f"{option} of check {place}", "a text")
-    must(isinstance(raw.get("claims", {}), dict), "claims", "one part [claims]")
+    claims = raw.get("claims", {})
+    must(isinstance(claims, dict), "claims", "one part [claims]")
+    must(isinstance(claims.get("text", ""), str), "text of claims", "a text with {column} in it")
 
 
 def listed(given: Any) -> Any:

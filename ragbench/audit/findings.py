@@ -60,7 +60,7 @@ def audit(path: str | Path) -> Audit:
     ways = [declaration.rounding] if declaration.rounding else list(CONVENTIONS)
     way, cores = _chosen(tests, ways)
     findings = [_finding(test, way) for test in tests]
-    findings += [_joint(core, way) for core in cores]
+    findings += [_joint(core, tests, way) for core in cores]
     return Audit(declaration, findings, way)
 
 
@@ -120,13 +120,16 @@ def _finding(test: Test, way: str) -> Finding:
     )
 
 
-def _joint(core: list[Test], way: str) -> Finding:
+def _joint(core: list[Test], tests: list[Test], way: str) -> Finding:
     """The finding that some tests, each fine alone, cannot hold together."""
     cells = list(dict.fromkeys(cell for test in core for cell in test.cells))
+    # Another way of rounding must be fine with the counts of all these cells, not of some.
+    counts = [t for t in tests if any(x.is_whole and x.terms[0][1] in cells for x in t.linear)]
+    wider = [*core, *(test for test in counts if test not in core)]
     names = list(dict.fromkeys(test.check.name for test in core))
     told = " ".join(f"({place}) {test.judge(way)[1]}" for place, test in enumerate(core, 1))
     words = f"Each of these can hold alone, but no numbers that print like this satisfy all: {told}"
-    lifts = [w for w in CONVENTIONS if w != way and not conflicts(core, w)]
+    lifts = [w for w in CONVENTIONS if w != way and not _conflict(wider, w)]
     return Finding(
         " + ".join(names),
         "together",
@@ -139,6 +142,10 @@ def _joint(core: list[Test], way: str) -> Finding:
         list(dict.fromkeys(name for test in core for name in test.check.option("claims", ())))
         or None,
     )
+
+
+def _conflict(tests: list[Test], way: str) -> bool:
+    return any(test.judge(way)[0] is False for test in tests) or bool(conflicts(tests, way))
 
 
 def frame(found: Audit, status: str | None = None) -> pl.DataFrame:

@@ -166,7 +166,7 @@ def two_sample_tests(check: Check) -> list[Test]:
         for name in ("n1", "n2", "n", "overall", "rate1", "rate2", *columns, "p")
         if (c := check.maybe(name))
     ]
-    settle = f"of how many of the {sizes[0]} and of the {sizes[1]} it is true"
+    settle = f"how many of the {sizes[0]} and how many of the {sizes[1]} are successes"
     return [Test(check, cells, judge, settle, is_slow=True)]
 
 
