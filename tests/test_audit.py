@@ -319,6 +319,14 @@ def test_each_kind_decides_what_can_be_decided(tmp_path: Path, check: str, statu
     assert finding.status == "consistent" or finding.settle
 
 
+def test_a_difference_of_the_right_size_and_the_wrong_sign_is_told_so(tmp_path: Path) -> None:
+    check = 'kind="difference"\nfirst="t[x].b"\nsecond="t[x].a"\nresult="printed -{}"'
+    for size, is_turned in (("10.0", True), ("11.0", False)):
+        (finding,) = made(tmp_path, NUMBERS, check.format(size))
+        assert finding.status == "inconsistent"
+        assert ("opposite direction" in finding.arithmetic) == is_turned
+
+
 def test_intervals_of_known_kinds_are_recomputed(tmp_path: Path) -> None:
     row = stats.proportion_interval(30, 100).row(0, named=True)
     for method in ("wald", "wilson", "clopper_pearson"):
@@ -341,6 +349,20 @@ def test_raw_scores_give_the_printed_reliability_or_not(tmp_path: Path) -> None:
             table = "\n".join([*lines, f"v,{value},,", ""])
             (finding,) = made(tmp_path, table, f'kind="{kind}"\nvalue="t[v].a"\n{given}')
             assert finding.status == status, finding.arithmetic
+
+
+def test_an_icc_of_scores_before_they_were_rounded_is_not_called_wrong(tmp_path: Path) -> None:
+    random, lifted = np.random.default_rng(5), 0
+    cells = [f"t[m{row}].{column}" for row in range(5) for column in "abc"]
+    check = f'kind="icc"\nvalue="t[v].a"\nscores={json.dumps(cells)}\ntargets=5'
+    for _ in range(8):
+        scores = 50 + 3 * random.normal(size=(5, 1)) + random.normal(size=(5, 3))
+        value = f"{stats.icc2k(scores.tolist())['icc2_k'].item():.3f}"
+        lines = [f"m{i},{','.join(f'{x:.0f}' for x in row)}" for i, row in enumerate(scores)]
+        (finding,) = made(tmp_path, "\n".join(["k,a,b,c", *lines, f"v,{value},,", ""]), check)
+        assert finding.status == "consistent", finding.arithmetic
+        lifted += "Their rounding moves it" in finding.arithmetic
+    assert lifted >= 4
 
 
 def test_statements_that_hold_alone_can_exclude_each_other(tmp_path: Path) -> None:
@@ -544,6 +566,14 @@ def test_reports_say_the_same_and_execute_nothing(tmp_path: Path) -> None:
     assert "**31.0**" in text
     with pytest.raises(UnknownName, match="pdf"):
         audit.save(found, tmp_path / "report", formats=["pdf"])
+
+
+def test_cells_are_named_by_what_they_share(paper: audit.Audit) -> None:
+    cells = dict(audit.frame(paper).select("check", "cells").iter_rows())
+    assert cells["categories add up: Medical"] == (
+        "Table 5, Medical: constraints_avg, persona_avg, output_avg, protocol_avg"
+    )
+    assert cells["queries add up"].startswith("Table 5, n_queries: All, Financial, Energy, ")
 
 
 def test_a_listing_has_every_finding_in_full(paper: audit.Audit) -> None:

@@ -158,7 +158,7 @@ def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
             "status": x.status,
             "check": x.check,
             "kind": x.kind,
-            "cells": "; ".join(cell.where for cell in x.cells if cell.table),
+            "cells": _places([cell for cell in x.cells if cell.table]),
             "arithmetic": x.arithmetic,
             "assumes": x.assume,
             "rounding": x.rounding,
@@ -169,6 +169,20 @@ def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
     ]
     names = ("status", "check", "kind", "cells", "arithmetic", "assumes", "rounding", "settle")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
+
+
+def _places(cells: list[Cell]) -> str:
+    """Where cells stand, those of one row or of one column together, whichever is shorter."""
+    texts = []
+    for is_by_row in (True, False):
+        groups: dict[tuple[str, str], list[str]] = {}
+        for cell in cells:
+            column = cell.column + (f" number {cell.part}" if cell.part else "")
+            common, own = (cell.row, column) if is_by_row else (column, cell.row)
+            groups.setdefault((cell.label, common), []).append(own)
+        told = (f"{label}, {common}: {', '.join(own)}" for (label, common), own in groups.items())
+        texts.append("; ".join(told))
+    return min(texts, key=len)
 
 
 def claims(found: Audit) -> pl.DataFrame:

@@ -34,7 +34,6 @@ _INTRODUCTION = (
     "reasons."
 )
 _COLUMNS = {
-    "status": "status",
     "check": "check",
     "arithmetic": "arithmetic",
     "assumes": "only if",
@@ -104,7 +103,7 @@ def listing(rows: pl.DataFrame, columns: Sequence[str] | None = None) -> GT:
     if "rounding" in chosen:
         lifted = pl.col("rounding").str.replace("would hold with: ", "")
         rows = rows.with_columns(lifted.replace("no way of rounding lifts it", "–"))
-    known = {**_COLUMNS, **_CLAIMS, "rounding": "lifted by rounding"}
+    known = {"status": "status", **_COLUMNS, **_CLAIMS, "rounding": "lifted by rounding"}
     labels: dict[str, Any] = {f"c{i}": known.get(name, name) for i, name in enumerate(chosen)}
     shown = _left_aligned(rows, chosen, "-".join(chosen)).tab_options(table_font_size="14px")
     return shown.cols_label(labels)
@@ -244,19 +243,24 @@ _CSS = """
 body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 75em; color: #1f1f1f }
 table { border-collapse: collapse; margin: 1em 0 }
 td { max-width: 28em }
+td:nth-child(2) { min-width: 22em }
 td, th { border-bottom: 1px solid #ddd; padding: .35em .6em; text-align: left; vertical-align: top }
 tr.inconsistent td:first-child { background: #F6C9C5; font-weight: bold }
 """
 
 
 def _sections(found: Audit) -> list[tuple[str, list[dict[str, Any]], dict[str, str]]]:
-    """Heading, rows and columns of each list in a report; empty ones left out."""
+    """Heading, rows and columns of each list in a report; without what has no text at all."""
     sections = [
         (name.capitalize(), frame(found, name).to_dicts(), _COLUMNS)
         for name in ("inconsistent", "undecidable", "consistent")
     ]
     sections.insert(2, ("Claims", claims(found).to_dicts(), _CLAIMS))
-    return [section for section in sections if section[1]]
+    return [
+        (title, rows, {c: label for c, label in columns.items() if any(row[c] for row in rows)})
+        for title, rows, columns in sections
+        if rows
+    ]
 
 
 def _touched(found: Audit) -> list[Table]:
