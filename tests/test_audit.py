@@ -437,6 +437,9 @@ def test_numbers_that_are_costly_to_check_bear_on_the_way_of_rounding_too(tmp_pa
     check += 'p="printed .003"\ntest="pearson"'  # 0.0039, cut off
     assert [x.status for x in made(tmp_path, NUMBERS, check)] == ["consistent"]
     assert audit.audit(tmp_path / "t.toml").rounding == "cut off"
+    wrong = '\n[[check]]\nkind="sum"\ntotal=1\nparts=[1, 1]'
+    status = [x.status for x in made(tmp_path, NUMBERS, check + wrong)]
+    assert status == ["consistent", "inconsistent"]
 
 
 # ---------------------------------------------------------------- the shipped print

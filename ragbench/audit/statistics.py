@@ -26,7 +26,7 @@ def highest_kappa(agreement: float, categories: int = 2) -> float:
     (1 - d)² / (1 + d²).
 
     >>> round(highest_kappa(0.91), 3), round(highest_kappa(0.91, categories=5), 3)
-    (0.821, 0.892)
+    (0.821, 0.888)
     """
     apart, rest = 1 - agreement, max(0, categories - 2)
     # They agree on x in each of the two, and on x + d / 2 in each other one, where that adds up.
