@@ -336,7 +336,9 @@ def audit(
             continue
         found = a.audit(file)
         print(f"{file}: {a.summary(found)}")
-        _show(a.frame(found, "inconsistent").select("check", "arithmetic", "assumes"), csv)
+        wrong = a.frame(found, "inconsistent").select("check", "arithmetic", "assumes")
+        if wrong.height or csv:
+            _show(wrong, csv)
         if out is not None:
             _show(a.save(found, out / file.stem, _names(formats)), csv)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragbench import audit
 from ragbench.audit.rounding import numbers
-from ragbench.errors import BadRow, ImportFailed, RagbenchError
+from ragbench.errors import BadRow, ImportFailed, RagbenchError, UnknownColumn
 
 CSV = "system,n,right\nplain,120,78\nsearch,120,91\nall,240,169\n"
 TOML = """
@@ -46,6 +46,8 @@ def put(folder: Path, csv: str | bytes = CSV, toml: str | bytes = TOML) -> Path:
         ("[[check]]", "[check]", "double brackets"),
         ('"sum"', '["sum"]', "kind of check 1"),
         ('kind = "sum"', 'kind = "sum"\nover = 3', "over of check 1"),
+        ("[[check]]", '[claims]\ntext = ["n"]\n[[check]]', "text of claims"),
+        ('exact = ["n", "right"]', 'decimals = {n = "1"}', "decimals of tables.t"),
     ],
 )
 def test_a_declaration_of_another_shape_is_told_what_it_has_to_be(
@@ -60,6 +62,14 @@ def test_a_declaration_of_another_shape_is_told_what_it_has_to_be(
 def test_one_column_needs_no_list(tmp_path: Path) -> None:
     found = audit.read(put(tmp_path, toml=TOML.replace('["n", "right"]', '"right"')))
     assert found.tables["t"].exact == {"right"}
+
+
+def test_a_claim_reads_as_the_declaration_says(tmp_path: Path) -> None:
+    claims = '[claims]\ntable = "t"\ntext = "{system}: {right} of {n}"\n[[check]]'
+    found = audit.read(put(tmp_path, toml=TOML.replace("[[check]]", claims)))
+    assert found.claims["t", "plain"] == "plain: 78 of 120"
+    with pytest.raises(UnknownColumn, match="wrong"):
+        audit.read(put(tmp_path, toml=TOML.replace("[[check]]", claims.replace("right", "wrong"))))
 
 
 def test_other_encodings_and_doubled_columns_are_named(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def subset_tests(check: Check) -> list[Test]:
         total = sum(often, Fraction(0))
         target = Linear(tuple((w / total, c) for w, c in zip(often, results, strict=True)))
         goal = target.value(convention)
-        spans = np.array([[float(end or 0) for end in c.span(convention)[:2]] for c in values])
+        spans = _ends(values, convention).T
         chosen = np.array(list(itertools.combinations(range(len(values)), size)))
         low, high = spans[chosen].mean(axis=1).T
         assert goal.low is not None
@@ -55,11 +55,11 @@ def weight_tests(check: Check) -> list[Test]:
     given = check.many("weights") if "weights" in check.options else []
 
     def judge(convention: str) -> Verdict:
-        miss, weights = _best_weights(results, columns, given)
+        miss, weights = _best_weights(results, columns, given, convention)
         told = " : ".join(plain(w, 3) for w in weights)
         if miss <= 1e-9:
             return True, f"Weights {told} give all {len(results)} of them within rounding."
-        which = "The printed weights" if given else "No weights"
+        which = "The printed weights do not" if given else "No weights"
         return False, (
             f"{which} give all {len(results)} within rounding; {told} miss by up to "
             f"{amount(miss, results[0], 3)} more than rounding explains."
@@ -70,25 +70,35 @@ def weight_tests(check: Check) -> list[Test]:
 
 
 def _best_weights(
-    results: list[Cell], columns: list[list[Cell]], given: list[Cell]
+    results: list[Cell], columns: list[list[Cell]], given: list[Cell], convention: str
 ) -> tuple[float, list[float]]:
     """By how much the best weights miss the worst row, beyond rounding, and those weights."""
     from scipy.optimize import linprog
 
     size = len(columns)
-    values = np.array([[float(c.printed.value) for c in column] for column in columns]).T
-    halves = np.array([[float(c.printed.unit) / 2 for c in column] for column in columns]).T
-    goal = np.array([float(c.printed.value) for c in results])
-    room = np.array([float(c.printed.unit) / 2 for c in results])
-    # weights w and a miss t: |values w - goal| <= halves w + room + t
-    upper = np.vstack(
-        [np.c_[values - halves, -np.ones(len(goal))], np.c_[-values - halves, -np.ones(len(goal))]]
+    low, high = (
+        np.array([_ends(column, convention)[end] for column in columns]).T for end in (0, 1)
     )
-    limits = np.concatenate([goal + room, -goal + room])
-    bounds: list[tuple[Any, Any]] = [(0, 1)] * size + [(0, None)]
+    goal_low, goal_high = _ends(results, convention)
+    # weights w and a miss t: low w <= goal_high + t and high w >= goal_low - t
+    one = -np.ones(len(results))
+    upper = [np.c_[low, one], np.c_[-high, one]]
+    limits = [goal_high, -goal_low]
     if given:
-        fixed = np.array([float(c.printed.value) for c in given])
-        bounds[:size] = [(w, w) for w in fixed / fixed.sum()]
+        # w is in the ratios of printed weights: low_i / high_j <= w_i / w_j for each i and j
+        weight_low, weight_high = _ends(given, convention)
+        for i, j in itertools.permutations(range(size), 2):
+            row = np.zeros((1, size + 1))
+            row[0, i], row[0, j] = -weight_high[j], weight_low[i]
+            upper.append(row)
+            limits.append(np.zeros(1))
+    bounds: list[tuple[Any, Any]] = [(0, 1)] * size + [(0, None)]
     whole = [[1.0] * size + [0.0]]
-    found = linprog([0.0] * size + [1.0], upper, limits, whole, [1.0], bounds)
+    objective = [0.0] * size + [1.0]
+    found = linprog(objective, np.vstack(upper), np.concatenate(limits), whole, [1.0], bounds)
     return float(found.fun), [float(w) for w in found.x[:size]]
+
+
+def _ends(cells: list[Cell], convention: str) -> np.ndarray:
+    """Lowest and highest true values of some cells."""
+    return np.array([[float(end or 0) for end in c.span(convention)[:2]] for c in cells]).T

@@ -1,7 +1,8 @@
 """What a reader declares about printed tables: a TOML file beside the CSV files.
 
 `[tables.NAME]` gives a file, its `label`, its `key` (the columns that name a row), and which
-columns hold `percent`, which are `exact` counts. Each `[[check]]` names a kind, the cells it is
+columns hold `percent`, which are `exact` counts, and to how many `decimals` a column is printed
+where its file does not show it. Each `[[check]]` names a kind, the cells it is
 about, and what is assumed. docs/audit.md lists the kinds and how cells are written.
 """
 
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ragbench.audit.files import listed, read_csv, refuse_misshapen
-from ragbench.audit.rounding import Printed, Span, numbers
+from ragbench.audit.rounding import CONVENTIONS, Printed, Span, numbers
 from ragbench.errors import BadRow, ImportFailed, UnknownColumn, UnknownName
 
 _REFERENCE = re.compile(
@@ -70,6 +71,21 @@ def constant(value: float | int | str) -> Cell:
     return Cell("", "", "", 0, text, number, "the declaration", is_percent)
 
 
+def in_the_text(words: str) -> Cell:
+    """A number printed outside of tables, rounded as it is written, such as "printed 12.3 %".
+
+    >>> in_the_text("printed <.01").printed.bound, in_the_text("printed 12.3 %").is_percent
+    ('<', True)
+    """
+    text = words.removeprefix("printed ").strip()
+    found = numbers(text)
+    if len(found) != 1:
+        raise BadRow(f'{words!r} should hold one number, as "printed 12.3 %" does.')
+    is_percent = text.endswith("%")
+    number = found[0].scaled(Fraction(1, 100)) if is_percent else found[0]
+    return Cell("", "", "", 0, text, number, "the text", is_percent)
+
+
 @dataclass
 class Table:
     """A printed table: its cells as text, and what its columns mean."""
@@ -82,6 +98,7 @@ class Table:
     exact: set[str] = field(default_factory=set)
     percent_if: dict[str, list[str]] = field(default_factory=dict)
     exact_if: dict[str, list[str]] = field(default_factory=dict)
+    decimals: dict[str, int] = field(default_factory=dict)
 
     def rows(self, wanted: str) -> list[dict[str, Any]]:
         """The lines that a row reference names, in its order (`A; B`), or in that of the table."""
@@ -130,7 +147,7 @@ class Table:
                 f"{len(found)} number(s); a check asks for number {part or 1}."
             )
         percent = column in self.percent or _applies(self.percent_if, line)
-        number = found[(part or 1) - 1]
+        number = found[(part or 1) - 1].to_decimals(self.decimals.get(column, 0))
         number = number.scaled(Fraction(1, 100)) if percent else number
         row = self.row_name(line)
         return Cell(self.name, row, column, part or 0, text, number, self.label, percent)
@@ -184,6 +201,8 @@ class Check:
     def _cells(self, reference: Any) -> list[Cell | None]:
         if isinstance(reference, int | float) or re.fullmatch(r"[-\d.]+ ?%", reference):
             return [constant(reference)]
+        if reference.startswith("printed "):
+            return [in_the_text(reference)]
         if reference.startswith("@"):
             if self.over is None:
                 raise BadRow(f"check {self.name!r}: {reference} needs `over`, the rows it is in.")
@@ -197,7 +216,8 @@ class Check:
         if match is None:
             raise BadRow(
                 f"check {self.name!r}: {reference!r} names no cell; write table[row].column, "
-                "@column for the row in hand, or a number."
+                '@column for the row in hand, a number (exact), or "printed 12.3 %" for one that '
+                "stands in the text and is rounded."
             )
         table = named(self.tables, match["table"])
         part = int(match["part"]) if match["part"] else None
@@ -246,6 +266,8 @@ def read(path: str | Path) -> Declaration:
     except (OSError, ValueError) as problem:
         raise ImportFailed(f"{path} cannot be read as a declaration (TOML): {problem}") from None
     refuse_misshapen(path, raw)
+    if (way := raw.get("rounding")) not in (None, *CONVENTIONS):
+        raise UnknownName("rounding", str(way), CONVENTIONS, place=path.name)
     tables = {name: _table(path, name, about) for name, about in raw.get("tables", {}).items()}
     checks = [
         check
@@ -262,9 +284,15 @@ def _claims(tables: dict[str, Table], about: dict[str, Any]) -> dict[tuple[str, 
     found: dict[tuple[str, str], str] = {}
     if "table" in about:
         table = named(tables, about["table"])
+        template = about.get("text", " | ".join(f"{{{key}}}" for key in table.key))
+        for column in re.findall(r"\{(.+?)\}", template):
+            if column not in table.frame.columns:
+                raise UnknownColumn(f"table {table.name}", column, table.frame.columns)
         for line in table.frame.iter_rows(named=True):
-            texts = [str(line[column]) for column in about.get("text", table.key) if line[column]]
-            found[table.name, table.row_name(line)] = ": ".join(texts)
+            text = template
+            for column, value in line.items():
+                text = text.replace(f"{{{column}}}", value or "")
+            found[table.name, table.row_name(line)] = " ".join(text.split())
     return found | {("", name): text for name, text in about.get("words", {}).items()}
 
 
@@ -306,7 +334,8 @@ def _table(path: Path, name: str, about: Mapping[str, Any]) -> Table:
         raise ImportFailed(f"table {name} of {path.name}: {problem}") from None
     keys = listed(about.get("key", frame.columns[0]))
     percent, exact = (listed(about.get(option, [])) for option in ("percent", "exact"))
-    for column in [*keys, *percent, *exact]:
+    decimals = about.get("decimals", {})
+    for column in [*keys, *percent, *exact, *decimals]:
         if column not in frame.columns:
             raise UnknownColumn(f"table {name} ({about['file']})", column, frame.columns)
     return Table(
@@ -318,6 +347,7 @@ def _table(path: Path, name: str, about: Mapping[str, Any]) -> Table:
         set(exact),
         about.get("percent_if", {}),
         about.get("exact_if", {}),
+        decimals,
     )
 
 
@@ -344,8 +374,10 @@ def _checks(place: int, given: dict[str, Any], tables: dict[str, Table]) -> Iter
 def draft(path: str | Path) -> str:
     """A declaration to begin with for a CSV file: its table, columns guessed, one check to adapt.
 
-    Columns whose values all lie in 0 to 100 and have decimals, or are named pct or percent, are
-    guessed to be percent; whole numbers elsewhere to be exact counts.
+    Columns whose values all lie in 0 to 100, not all in 0 to 1, and have decimals, or are named
+    pct or percent, are guessed to be percent; whole numbers elsewhere to be exact counts; cells
+    with fewer decimals than others of their column to have lost zeros. The check is a comment:
+    which n a percentage is of only the paper says.
     """
     path = Path(path)
     frame = read_csv(path)
@@ -357,23 +389,40 @@ def draft(path: str | Path) -> str:
     share = {
         name
         for name, xs in numeric.items()
-        if all(0 <= x.value <= 100 for x in xs) and any(x.unit < 1 for x in xs)
+        if all(0 <= x.value <= 100 for x in xs)
+        and any(x.unit < 1 for x in xs)
+        and any(x.value > 1 for x in xs)
     }
     percent = [name for name in numeric if name in named_so | share]
     exact = [
         name for name in numeric if name not in percent and all(x.unit == 1 for x in numeric[name])
     ]
     example = percent[0] if percent else (list(numeric) or ["column"])[0]
-    quoted = {"percent": percent, "exact": exact}
+    digits = {name: {_decimals(x.unit) for x in xs} for name, xs in numeric.items()}
+    uneven = {name: max(found) for name, found in digits.items() if len(found) > 1}
+    size = _toml(f"@{exact[0]}") if exact else "120"
     lines = [f"title = {_toml(path.stem)}", "", "[tables.t]", f"file = {_toml(path.name)}"]
     lines += [
         'label = "Table 1"',
         f"key = {_toml(frame.columns[0])}  # the columns that name a row",
     ]
-    lines += [f"{name} = {_toml(columns)}" for name, columns in quoted.items()]
-    lines += ["", "[[check]]", f"name = {_toml(f'{example}: whole answers')}", 'kind = "count"']
-    lines += ['over = "t"', f"value = {_toml(f'@{example}')}", "n = 100  # the n of the paper", ""]
-    return "\n".join(lines)
+    lines += [f"percent = {_toml(percent)}", f"exact = {_toml(exact)}"]
+    if uneven:
+        inside = ", ".join(f"{_toml(name)} = {most}" for name, most in uneven.items())
+        lines.append(f"decimals = {{ {inside} }}  # if the file dropped zeros that are printed")
+    check = ["[[check]]", f"name = {_toml(f'{example}: whole answers')}", 'kind = "count"']
+    check += ['over = "t"', f"value = {_toml(f'@{example}')}"]
+    check += [f"n = {size}  # the column, or the number, that the paper states as its n"]
+    lines += [
+        "",
+        "# Nothing is checked yet. An example; take the # away once it says what the paper says.",
+    ]
+    return "\n".join([*lines, *(f"# {line}" for line in check), ""])
+
+
+def _decimals(unit: Fraction) -> int:
+    """How many decimals a unit of the last digit stands for."""
+    return len(str(unit.denominator)) - 1
 
 
 def _toml(value: object) -> str:

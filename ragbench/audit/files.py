@@ -47,12 +47,17 @@ def refuse_misshapen(path: Path, raw: Mapping[str, Any]) -> None:
             must(is_right, f"{option} of tables.{name}", "a column, or a list of columns")
         for option in ("percent_if", "exact_if"):
             must(isinstance(about.get(option, {}), dict), option, "columns, each with its values")
+        decimals = about.get("decimals", {})
+        is_right = isinstance(decimals, dict) and all(isinstance(x, int) for x in decimals.values())
+        must(is_right, f"decimals of tables.{name}", "columns, each with a number of decimals")
     must(isinstance(checks, list), "check", "[[check]] in double brackets, one for each check")
     for place, check in enumerate(checks, 1):
         must(isinstance(check, dict), f"check {place}", "[[check]] in double brackets")
         for option in ("kind", "name", "over"):
             must(isinstance(check.get(option, ""), str), f"{option} of check {place}", "a text")
-    must(isinstance(raw.get("claims", {}), dict), "claims", "one part [claims]")
+    claims = raw.get("claims", {})
+    must(isinstance(claims, dict), "claims", "one part [claims]")
+    must(isinstance(claims.get("text", ""), str), "text of claims", "a text with {column} in it")
 
 
 def listed(given: Any) -> Any:

@@ -60,25 +60,31 @@ def audit(path: str | Path) -> Audit:
     ways = [declaration.rounding] if declaration.rounding else list(CONVENTIONS)
     way, cores = _chosen(tests, ways)
     findings = [_finding(test, way) for test in tests]
-    findings += [_joint(core, way) for core in cores]
+    findings += [_joint(core, tests, way) for core in cores]
     return Audit(declaration, findings, way)
 
 
 def _chosen(tests: list[Test], ways: list[str]) -> tuple[str, list[list[Test]]]:
     """The way of rounding with fewest contradictions, and the sets that conflict under it."""
-    alone: dict[str, tuple[list[Test], list[Test]]] = {}
+    slow = [test for test in tests if test.is_slow]
+
+    def contradicted(some: list[Test], way: str) -> list[Test]:
+        return [test for test in some if test.judge(way)[0] is False]
+
+    alone: dict[str, list[Test]] = {}
     for way in ways:
-        verdicts = [(test, test.is_slow or test.judge(way)[0]) for test in tests]
-        wrong = [test for test, verdict in verdicts if verdict is False]
-        alone[way] = wrong, [test for test, verdict in verdicts if verdict is not False]
-        if not wrong and not conflicts(tests, way):
+        alone[way] = contradicted([test for test in tests if not test.is_slow], way)
+        if not alone[way] and not conflicts(tests, way) and not contradicted(slow, way):
             return way, []
     best: tuple[int, str, list[list[Test]]] | None = None
-    for way, (wrong, sound) in sorted(alone.items(), key=lambda item: len(item[1][0])):
+    for way, wrong in sorted(alone.items(), key=lambda item: len(item[1])):
         if best is None or len(wrong) < best[0]:
-            cores = conflicts(sound, way, wrong)
-            if best is None or len(wrong) + len(cores) < best[0]:
-                best = len(wrong) + len(cores), way, cores
+            known = {id(test) for test in wrong}
+            cores = conflicts([test for test in tests if id(test) not in known], way, wrong)
+            count = len(wrong) + len(cores)
+            if best is None or count < best[0]:
+                count += len(contradicted(slow, way))
+                best = min(best or (count, way, cores), (count, way, cores), key=lambda x: x[0])
     assert best is not None
     return best[1], best[2]
 
@@ -90,7 +96,7 @@ def _made(check: Check) -> list[Test]:
     except EmptyCell as problem:
         reason = str(problem)
         return [Test(check, [], lambda convention: (None, reason), "the number that is missing")]
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, ArithmeticError) as problem:
         raise BadRow(f"check {check.name!r} ({check.kind}) cannot be made: {problem}") from problem
 
 
@@ -114,13 +120,16 @@ def _finding(test: Test, way: str) -> Finding:
     )
 
 
-def _joint(core: list[Test], way: str) -> Finding:
+def _joint(core: list[Test], tests: list[Test], way: str) -> Finding:
     """The finding that some tests, each fine alone, cannot hold together."""
     cells = list(dict.fromkeys(cell for test in core for cell in test.cells))
+    # Another way of rounding must be fine with the counts of all these cells, not of some.
+    counts = [t for t in tests if any(x.is_whole and x.terms[0][1] in cells for x in t.linear)]
+    wider = [*core, *(test for test in counts if test not in core)]
     names = list(dict.fromkeys(test.check.name for test in core))
     told = " ".join(f"({place}) {test.judge(way)[1]}" for place, test in enumerate(core, 1))
     words = f"Each of these can hold alone, but no numbers that print like this satisfy all: {told}"
-    lifts = [w for w in CONVENTIONS if w != way and not conflicts(core, w)]
+    lifts = [w for w in CONVENTIONS if w != way and not _conflict(wider, w)]
     return Finding(
         " + ".join(names),
         "together",
@@ -135,6 +144,10 @@ def _joint(core: list[Test], way: str) -> Finding:
     )
 
 
+def _conflict(tests: list[Test], way: str) -> bool:
+    return any(test.judge(way)[0] is False for test in tests) or bool(conflicts(tests, way))
+
+
 def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
     """One row per finding: status, check, kind, cells, arithmetic, assumes, rounding, settle.
 
@@ -145,7 +158,7 @@ def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
             "status": x.status,
             "check": x.check,
             "kind": x.kind,
-            "cells": "; ".join(cell.where for cell in x.cells if cell.table),
+            "cells": _places([cell for cell in x.cells if cell.table]),
             "arithmetic": x.arithmetic,
             "assumes": x.assume,
             "rounding": x.rounding,
@@ -156,6 +169,20 @@ def frame(found: Audit, status: str | None = None) -> pl.DataFrame:
     ]
     names = ("status", "check", "kind", "cells", "arithmetic", "assumes", "rounding", "settle")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
+
+
+def _places(cells: list[Cell]) -> str:
+    """Where cells stand, those of one row or of one column together, whichever is shorter."""
+    texts = []
+    for is_by_row in (True, False):
+        groups: dict[tuple[str, str], list[str]] = {}
+        for cell in cells:
+            column = cell.column + (f" number {cell.part}" if cell.part else "")
+            common, own = (cell.row, column) if is_by_row else (column, cell.row)
+            groups.setdefault((cell.label, common), []).append(own)
+        told = (f"{label}, {common}: {', '.join(own)}" for (label, common), own in groups.items())
+        texts.append("; ".join(told))
+    return min(texts, key=len)
 
 
 def claims(found: Audit) -> pl.DataFrame:

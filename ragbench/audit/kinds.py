@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ragbench.audit.declaration import Cell, Check
 from ragbench.audit.rounding import Span, plain
+from ragbench.errors import UnknownName
 
 Verdict = tuple[bool | None, str]
 
@@ -46,7 +47,7 @@ class Test:
     judge: Callable[[str], Verdict]
     settle: str = ""
     linear: list[Linear] = field(default_factory=list)
-    is_slow: bool = False  # judged under the chosen way of rounding alone
+    is_slow: bool = False  # judged last, and only under ways of rounding that fit the others
 
 
 Maker = Callable[[Check], list[Test]]
@@ -66,6 +67,14 @@ def kind(name: str, options: str) -> Callable[[Maker], Maker]:
     return register
 
 
+def stated(check: Check, tests: Sequence[str]) -> list[str]:
+    """The test that the paper states (option `test`); all of them where it states none."""
+    name = check.option("test")
+    if name is not None and name not in tests:
+        raise UnknownName("test", str(name), tests, place=f"check {check.name!r}")
+    return [name] if name else list(tests)
+
+
 def shown(cell: Cell) -> str:
     """A cell's number as it is printed, with its unit."""
     number = cell.printed.scaled(Fraction(100)) if cell.is_percent else cell.printed
@@ -80,7 +89,8 @@ def shown(cell: Cell) -> str:
 
 def said(cell: Cell) -> str:
     """The printed number as the end of a sentence."""
-    return f"{'printed' if cell.table else 'it should be'} is {shown(cell)}".replace("be is", "be")
+    is_printed = cell.table or not cell.printed.is_exact
+    return f"{'printed is' if is_printed else 'it should be'} {shown(cell)}"
 
 
 def amount(value: Fraction | float, like: Cell, digits: int = 6) -> str:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from ragbench.audit.declaration import Cell, Check
 from ragbench.audit.kinds import Linear, Test, Verdict, amount, between, kind, said, shown
 from ragbench.audit.rounding import Span
+from ragbench.errors import BadRow
 
 _ONE = Fraction(1)
 
@@ -91,6 +92,8 @@ def ratios(check: Check) -> list[Test]:
     share, part, whole = (check.one(name) for name in ("share", "part", "whole"))
 
     def judge(convention: str) -> Verdict:
+        if not whole.printed.value:
+            return None, f"{shown(part)} / {shown(whole)} is no share of anything."
         allowed = part.span(convention).over(whole.span(convention))
         computed = part.printed.value / whole.printed.value
         text = f"{shown(part)} / {shown(whole)} = {amount(computed, share)}; {said(share)}."
@@ -240,6 +243,72 @@ def bests(check: Check) -> list[Test]:
     words = f"{shown(value)} ({value.where}) should be the {place}{extreme} of "
     words += f"{len(others) + 1}; the {extreme} other is {shown(ranked[0])}."
     return [_ordered(check, pairs, lambda: words)]
+
+
+@kind("up_to", "value values first second at direction")
+def extremes(check: Check) -> list[Test]:
+    """`value` is the largest (direction `least`: the smallest) of `values`, as in "up to 6.5".
+
+    With `first` and `second`, of the differences between them, one by one. `at` names the cell, of
+    `values` or `first`, where the largest is said to be; with it `value` may be left out.
+    """
+    sign = -_ONE if check.option("direction", "most") == "least" else _ONE
+    word = "largest" if sign > 0 else "smallest"
+    if "values" in check.options:
+        items: list[tuple[tuple[Fraction, Cell], ...]] = [
+            ((sign, cell),) for cell in check.many("values")
+        ]
+    else:
+        sides = zip(check.many("first"), check.many("second"), strict=True)
+        items = [((sign, a), (-sign, b)) for a, b in sides]
+    cells = [cell for item in items for _, cell in item]
+    top = max(items, key=lambda item: sum(f * c.printed.value for f, c in item))
+    size = sign * sum(f * c.printed.value for f, c in top)
+    told = " − ".join(shown(cell) for _, cell in top)
+    told += f" = {amount(size, top[0][1])}" if len(top) > 1 else ""
+    told = f"The {word} of {len(items)} is {told} ({top[0][1].where})"
+    settle = f"whether the {word} is meant, and of which rows"
+    value, at = check.maybe("value"), check.maybe("at")
+    if value is None and at is None:
+        raise BadRow(f"check {check.name!r} needs the option 'value', or 'at'.")
+    tests = []
+    if value is not None:
+        limit = value
+        above = [Linear(((sign, limit), *_minus(item)), Span(Fraction(0), None)) for item in items]
+
+        def judge(convention: str) -> Verdict:
+            found = _largest([Linear(item).value(convention) for item in items])
+            holds = found.meets(limit.span(convention).times(sign))
+            return holds, f"{told}; {said(limit)}."
+
+        tests.append(Test(check, [limit, *cells], judge, settle, above))
+    if at is not None:
+        chosen = next((item for item in items if item[0][1].place == at.place), None)
+        if chosen is None:
+            raise BadRow(f"check {check.name!r}: at ({at.where}) is none of what is compared.")
+        others = [item for item in items if item is not chosen]
+        gaps = [Linear((*chosen, *_minus(item)), Span(Fraction(0), None)) for item in others]
+
+        def judge_at(convention: str) -> Verdict:
+            holds = all(gap.can_hold(convention) for gap in gaps)
+            return holds, f"{told}; it should be that of {at.where}."
+
+        tests.append(Test(check, [at, *cells], judge_at, settle, gaps))
+    return tests
+
+
+def _minus(terms: Sequence[tuple[Fraction, Cell]]) -> list[tuple[Fraction, Cell]]:
+    return [(-factor, cell) for factor, cell in terms]
+
+
+def _largest(spans: Sequence[Span]) -> Span:
+    """All values that the largest of several can take."""
+    lows = [(s.low, s.has_low) for s in spans if s.low is not None]
+    low, has_low = max(lows, default=(None, True))
+    if any(s.high is None for s in spans):
+        return Span(low, None, has_low)
+    high, has_high = max((s.high, s.has_high) for s in spans)  # type: ignore[type-var]
+    return Span(low, high, has_low, has_high)
 
 
 @kind("above", "values bound")

@@ -14,7 +14,7 @@ import polars as pl
 from ragbench import output
 from ragbench.audit.declaration import Table, named
 from ragbench.audit.findings import Audit, Finding, claims, frame
-from ragbench.errors import UnknownName
+from ragbench.errors import UnknownColumn, UnknownName
 from ragbench.style import clean
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _INTRODUCTION = (
     "reasons."
 )
 _COLUMNS = {
-    "status": "status",
     "check": "check",
     "arithmetic": "arithmetic",
     "assumes": "only if",
@@ -70,24 +69,15 @@ def marks(found: Audit, table: str) -> dict[tuple[str, str], str]:
 
 def marked(found: Audit, table: str) -> GT:
     """A printed table (by its name in the declaration), with the cells in question marked."""
-    from great_tables import GT, loc
     from great_tables import html as as_html
+    from great_tables import loc
     from great_tables import style as style_of
 
     printed = named(found.declaration.tables, table)
     pointed, body = marks(found, table), printed.frame
-    safe = [f"c{place}" for place in range(len(body.columns))]
-    cells = {
-        name: [_html(value) for value in body[column]]
-        for name, column in zip(safe, body.columns, strict=True)
-    }
-    shown = GT(pl.DataFrame(cells), id=f"audit-{re.sub('[^a-z0-9]+', '-', table.lower())}")
-    shown = shown.fmt_passthrough(columns=safe, escape=False)
-    shown = shown.cols_label(
-        {s: as_html(_html(c)) for s, c in zip(safe, body.columns, strict=True)}
-    )
+    shown = _left_aligned(body, body.columns, table)
     for place, line in enumerate(body.iter_rows(named=True)):
-        for name, column in zip(safe, body.columns, strict=True):
+        for number, column in enumerate(body.columns):
             if mark := pointed.get((printed.row_name(line), column)):
                 text = (
                     style_of.text(weight="bold")
@@ -95,9 +85,42 @@ def marked(found: Audit, table: str) -> GT:
                     else style_of.text(style="italic")
                 )
                 looks = [style_of.fill(color=_COLOURS[mark]), text]
-                shown = shown.tab_style(looks, loc.body(columns=name, rows=[place]))
+                shown = shown.tab_style(looks, loc.body(columns=f"c{number}", rows=[place]))
     shown = shown.tab_header(as_html(_html(f"{printed.label} as printed")))
     return shown.tab_source_note(_LEGEND) if pointed else shown
+
+
+def listing(rows: pl.DataFrame, columns: Sequence[str] | None = None) -> GT:
+    """Rows of `frame` or of `claims`, all of them and their whole text, for reading.
+
+    Raises:
+        UnknownColumn: `columns` names one that is not there.
+    """
+    chosen = list(columns or rows.columns)
+    for column in chosen:
+        if column not in rows.columns:
+            raise UnknownColumn("the findings", column, rows.columns)
+    if "rounding" in chosen:
+        lifted = pl.col("rounding").str.replace("would hold with: ", "")
+        rows = rows.with_columns(lifted.replace("no way of rounding lifts it", "–"))
+    known = {"status": "status", **_COLUMNS, **_CLAIMS, "rounding": "lifted by rounding"}
+    labels: dict[str, Any] = {f"c{i}": known.get(name, name) for i, name in enumerate(chosen)}
+    shown = _left_aligned(rows, chosen, "-".join(chosen)).tab_options(table_font_size="14px")
+    return shown.cols_label(labels)
+
+
+def _left_aligned(rows: pl.DataFrame, columns: Sequence[str], identity: str) -> GT:
+    """Columns of text as they are written, the columns named c0, c1, …"""
+    from great_tables import GT
+    from great_tables import html as as_html
+
+    names = [f"c{place}" for place in range(len(columns))]
+    cells = {n: [_html(x) for x in rows[c]] for n, c in zip(names, columns, strict=True)}
+    body = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String))
+    shown = GT(body, id=f"audit-{re.sub('[^a-z0-9]+', '-', identity.lower())}")
+    shown = shown.fmt_passthrough(columns=names, escape=False).cols_align("left", columns=names)
+    labels: dict[str, Any] = {n: as_html(_html(c)) for n, c in zip(names, columns, strict=True)}
+    return shown.cols_label(labels)
 
 
 def save(found: Audit, stem: str | Path, formats: Sequence[str] = FORMATS) -> pl.DataFrame:
@@ -119,6 +142,8 @@ def save(found: Audit, stem: str | Path, formats: Sequence[str] = FORMATS) -> pl
 
 def summary(found: Audit) -> str:
     """How many findings there are of each kind, in one sentence."""
+    if not found.findings:
+        return "Nothing is declared to be checked: write a [[check]], as docs/audit.md shows."
     count = {
         s: sum(x.status == s for x in found.findings)
         for s in ("inconsistent", "undecidable", "consistent")
@@ -218,19 +243,24 @@ _CSS = """
 body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 75em; color: #1f1f1f }
 table { border-collapse: collapse; margin: 1em 0 }
 td { max-width: 28em }
+td:nth-child(2) { min-width: 22em }
 td, th { border-bottom: 1px solid #ddd; padding: .35em .6em; text-align: left; vertical-align: top }
 tr.inconsistent td:first-child { background: #F6C9C5; font-weight: bold }
 """
 
 
 def _sections(found: Audit) -> list[tuple[str, list[dict[str, Any]], dict[str, str]]]:
-    """Heading, rows and columns of each list in a report; empty ones left out."""
+    """Heading, rows and columns of each list in a report; without what has no text at all."""
     sections = [
         (name.capitalize(), frame(found, name).to_dicts(), _COLUMNS)
         for name in ("inconsistent", "undecidable", "consistent")
     ]
     sections.insert(2, ("Claims", claims(found).to_dicts(), _CLAIMS))
-    return [section for section in sections if section[1]]
+    return [
+        (title, rows, {c: label for c, label in columns.items() if any(row[c] for row in rows)})
+        for title, rows, columns in sections
+        if rows
+    ]
 
 
 def _touched(found: Audit) -> list[Table]:
@@ -251,4 +281,4 @@ def _pipes(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-__all__ = ["FORMATS", "Finding", "markdown", "marked", "marks", "save", "summary"]
+__all__ = ["FORMATS", "Finding", "listing", "markdown", "marked", "marks", "save", "summary"]

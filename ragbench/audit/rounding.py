@@ -8,8 +8,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-CONVENTIONS = ("half up", "half even", "ties either way", "cut off")
-"""Ways to round, likeliest first; binary floats break ties either way; the last is truncation."""
+CONVENTIONS = ("half up", "half even", "ties either way", "rounded twice", "cut off")
+"""Ways to round, likeliest first.
+
+Binary floats break ties either way; who prints 18.5 for 18.447 % rounded 18.45 before.
+"""
 
 
 @lru_cache(maxsize=10_000)
@@ -31,6 +34,9 @@ def _span(
     if way == "cut off":
         zero = value == 0
         return Span(value - unit * zero, value + unit, not zero, False)
+    if way == "rounded twice":  # half up, first to one digit more than is printed
+        low, high = value - half - unit / 20, value + half - unit / 20
+        return Span(low, high, True, False) if value else Span(-high, high, False, False)
     is_even = int(value / unit) % 2 == 0
     has_low, has_high = {
         "half up": (value != 0, False),
@@ -134,6 +140,10 @@ class Printed(NamedTuple):
         value, unit = self.value, self.unit
         ints = (value.numerator, value.denominator, unit.numerator, unit.denominator)
         return _span(*ints, self.bound, self.is_exact, convention)
+
+    def to_decimals(self, decimals: int) -> Printed:
+        """The same number when its last digits are zeros that its file has dropped."""
+        return self._replace(unit=min(self.unit, Fraction(1, 10**decimals)))
 
     def scaled(self, factor: Fraction) -> Printed:
         """The same print in another unit, as percent are in proportions."""

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from ragbench.audit.declaration import Cell, Check
-from ragbench.audit.kinds import Linear, Test, Verdict, amount, kind, shown
+from ragbench.audit.kinds import Linear, Test, Verdict, amount, kind, shown, stated
 from ragbench.audit.rounding import Span, plain
 from ragbench.errors import BadRow
 
@@ -21,16 +21,47 @@ from ragbench.errors import BadRow
 def highest_kappa(agreement: float, categories: int = 2) -> float:
     """The largest kappa of two raters who agree on this share, whatever their margins.
 
-    With two categories the disagreements d are best split into margins (1 ± d) / 2, which gives
-    (1 - d)² / (1 + d²); with more, chance agreement can approach 0 and kappa the agreement.
+    Kappa is largest where chance agrees least: all disagreements d are of one kind, so that two
+    categories carry them and the agreement is spread. With two categories that gives
+    (1 - d)² / (1 + d²).
 
-    >>> round(highest_kappa(0.91), 3), highest_kappa(0.91, categories=5)
-    (0.821, 0.91)
+    >>> round(highest_kappa(0.91), 3), round(highest_kappa(0.91, categories=5), 3)
+    (0.821, 0.888)
     """
-    if categories > 2:
-        return agreement
-    apart = 1 - agreement
-    return (1 - apart) ** 2 / (1 + apart**2)
+    apart, rest = 1 - agreement, max(0, categories - 2)
+    # They agree on x in each of the two, and on x + d / 2 in each other one, where that adds up.
+    x = (agreement - rest * apart / 2) / categories
+    if x < 0:  # all agreement is in the others
+        return (agreement - agreement**2 / rest) / (1 - agreement**2 / rest)
+    chance = 2 * x * (x + apart) + rest * (x + apart / 2) ** 2
+    return (agreement - chance) / (1 - chance)
+
+
+def lowest_kappa(agreement: float) -> float:
+    """The smallest kappa at this agreement: disagreements in both directions alike, -d / (2 - d).
+
+    >>> round(lowest_kappa(0.91), 3), lowest_kappa(0.0)
+    (-0.047, -1.0)
+    """
+    return -(1 - agreement) / (1 + agreement)
+
+
+def _kappa_ends(share: Span, rates: Sequence[Span]) -> tuple[float, float] | None:
+    """Smallest and largest kappa at an agreement and two rates of positives, each in an interval.
+
+    Kappa rises with the agreement and falls with chance agreement, which is bilinear in the rates.
+    None where no table has this agreement beside these rates.
+    """
+    low, high = max(0.0, float(share.low or 0)), min(1.0, float(share.high or 0))
+    ends = [(max(0.0, float(r.low or 0)), min(1.0, float(r.high or 0))) for r in rates]
+    (p0, p1), (q0, q1) = ends
+    most = 1 - max(0.0, p0 - q1, q0 - p1)  # 1 - |p - q| at its largest
+    least = max(0.0, p0 + q0 - 1, 1 - p1 - q1)  # |p + q - 1| at its smallest
+    if high < least - 1e-9 or low > most + 1e-9:
+        return None
+    chances = [p * q + (1 - p) * (1 - q) for p, q in itertools.product(*ends)]
+    largest, smallest = min(max(chances), 1 - 1e-12), min(min(chances), 1 - 1e-12)
+    return (low - largest) / (1 - largest), min(1.0, (high - smallest) / (1 - smallest))
 
 
 def kappas(
@@ -76,12 +107,23 @@ def kappa_tests(check: Check) -> list[Test]:
     def judge(convention: str) -> Verdict:
         target, share = kappa.span(convention), agreement.span(convention)
         highest = highest_kappa(min(1.0, float(share.high or 1)), categories)
+        lowest = lowest_kappa(max(0.0, float(share.low or 0)))
         words = (
             f"With an agreement of {shown(agreement)}, kappa is at most {plain(highest, 3)}, "
             f"whatever the margins; printed is {shown(kappa)}."
         )
-        if target.low is not None and target.low > highest + 1e-9:
+        if _apart(target, -math.inf, highest):
             return False, f"{words} {_needed(kappa, convention, categories)}"
+        if _apart(target, lowest, math.inf):
+            return False, words.replace(f"most {plain(highest, 3)}", f"least {plain(lowest, 3)}")
+        if categories == 2 and rates[0] and rates[1]:
+            ends = _kappa_ends(share, [rate.span(convention) for rate in rates if rate])
+            words += f" With {shown(rates[0])} and {shown(rates[1])} positive verdicts "
+            if ends is None:
+                return False, f"{words}no table has this agreement."
+            words += f"it is {plain(ends[0], 3)} to {plain(ends[1], 3)}."
+            if _apart(target, *ends):
+                return False, words
         if not items or items > 400 or categories > 2:
             return True, words
         whole = share.times(n.printed.value if n else kappa.printed.value).whole()
@@ -156,13 +198,13 @@ def _squares(n: int) -> np.ndarray:
     return ((orders - np.arange(n)) ** 2).sum(axis=1)
 
 
-def spearman_p(rho: float, n: int) -> float:
-    """Two-sided p of a rank correlation without ties: exact up to n = 8, beyond by Student's t.
+def spearman_p(rho: float, n: int, *, method: str = "exact") -> float:
+    """Two-sided p of a rank correlation without ties; `exact` up to n = 8, else by Student's `t`.
 
-    >>> round(spearman_p(-0.5, 5), 2)
-    0.45
+    >>> round(spearman_p(-0.5, 5), 2), round(spearman_p(-0.5, 5, method="t"), 2)
+    (0.45, 0.39)
     """
-    if n <= 8:
+    if method == "exact" and n <= 8:
         every = 1 - 6 * _squares(n) / (n * (n * n - 1))
         return float((np.abs(every) >= abs(rho) - 1e-9).mean())
     from scipy.stats import t
@@ -170,11 +212,14 @@ def spearman_p(rho: float, n: int) -> float:
     return float(2 * t.sf(abs(rho) * math.sqrt((n - 2) / max(1e-300, 1 - rho**2)), n - 2))
 
 
-@kind("spearman", "rho n p")
+@kind("spearman", "rho n p test")
 def rank_tests(check: Check) -> list[Test]:
-    """`rho` is a Spearman correlation of `n` points without ties, and `p` is its p value."""
+    """`rho` is a Spearman correlation of `n` points without ties, and `p` is its p value.
+
+    `test` is the one that is stated, exact or t; both are tried where none is.
+    """
     rho, n, p = check.one("rho"), check.one("n"), check.maybe("p")
-    points = int(n.printed.value)
+    points, methods = int(n.printed.value), stated(check, ("exact", "t"))
     if points < 3:
         raise BadRow(f"check {check.name!r}: a rank correlation needs at least 3 points.")
 
@@ -190,9 +235,12 @@ def rank_tests(check: Check) -> list[Test]:
         words += f"nearest to {shown(rho)} are {near}."
         if not fits or p is None:
             return bool(fits), words
-        found = [spearman_p(value, points) for value in fits]
-        words += f" Its two-sided p is {plain(found[0], 3)}; printed is p {shown(p)}."
-        return any(p.span(convention).holds(value) for value in found), words
+        told = [f"{plain(spearman_p(fits[0], points, method=m), 3)} ({m})" for m in methods]
+        words += f" Its two-sided p is {' or '.join(told)}; printed is p {shown(p)}."
+        span = p.span(convention)
+        return any(
+            span.holds(spearman_p(v, points, method=m)) for v in fits for m in methods
+        ), words
 
     cells = [cell for cell in (rho, n, p) if cell]
     return [Test(check, cells, judge, "the points themselves; ties allow other values")]
@@ -206,23 +254,29 @@ def icc_tests(check: Check) -> list[Test]:
     """`value` (`low`, `high`) is ICC(2,k) of the printed `scores`, `targets` rows of raters."""
     scores = check.many("scores")
     table = _table(check, scores)
-    half = [float(cell.printed.unit) / 2 for cell in scores]
+    half = [0.0 if c.printed.is_exact else float(c.printed.unit) / 2 for c in scores]
     asked = {"icc2_k": check.one("value")}
     asked |= {f"icc2_k_{x}": cell for x in ("low", "high") if (cell := check.maybe(x))}
 
+    @cache
+    def computed() -> dict[str, float]:
+        return _icc(table)
+
+    @cache
+    def moved() -> list[dict[str, float]]:
+        """One score after another at the end of its rounding."""
+        return [_icc(table, place, step) for place, step in enumerate(half) if step]
+
     def judge_of(name: str, cell: Cell) -> Callable[[str], Verdict]:
         def judge(convention: str) -> Verdict:
-            middle, span = _icc(table)[name], cell.span(convention)
+            middle, span = computed()[name], cell.span(convention)
             label = name.replace("icc2_k", "ICC(2,k)").replace("_", ", ")
             words = f"{label} of the {len(scores)} printed scores is {plain(middle, 4)}; "
             words += f"printed is {shown(cell)}."
             if math.isnan(middle) or span.holds(middle):
                 return (None if math.isnan(middle) else True), words
-            # One score after another, and half as much again for curvature.
-            moved = (
-                abs(_icc(table, place, step)[name] - middle) for place, step in enumerate(half)
-            )
-            reach = 1.5 * sum(moved) + 1e-9
+            # Half as much again, for curvature.
+            reach = 1.5 * sum(abs(other[name] - middle) for other in moved()) + 1e-9
             words += f" Their rounding moves it by up to {plain(reach, 2)}."
             return _reaches(span, middle, reach), words
 
@@ -230,7 +284,7 @@ def icc_tests(check: Check) -> list[Test]:
 
     settle = "the unrounded scores"
     return [
-        Test(check, [cell], judge_of(name, cell), settle, is_slow=True)
+        Test(check, [cell, *scores], judge_of(name, cell), settle, is_slow=True)
         for name, cell in asked.items()
     ]
 
@@ -253,10 +307,13 @@ def mean_rho_tests(check: Check) -> list[Test]:
 
     value, scores = check.one("value"), check.many("scores")
     table = _table(check, scores)
-    has_ties = any(len(set(column)) < len(column) for column in table.T.tolist())
+    is_exact = all(cell.printed.is_exact for cell in scores)
+    has_ties = not is_exact and any(len(set(column)) < len(column) for column in table.T.tolist())
 
     def judge(convention: str) -> Verdict:
-        mean = float(mean_spearman(table.tolist())["mean_rho"].item())
+        mean = mean_spearman(table.tolist())["mean_rho"].item()
+        if mean is None:
+            return None, "A rater whose scores are all equal has no rank correlation."
         words = (
             f"The printed scores give a mean rho of {plain(mean, 4)}; printed is {shown(value)}."
         )
@@ -266,7 +323,7 @@ def mean_rho_tests(check: Check) -> list[Test]:
             (None, f"{words} Scores that print alike may differ.") if has_ties else (False, words)
         )
 
-    return [Test(check, [value], judge, "the unrounded scores", is_slow=True)]
+    return [Test(check, [value, *scores], judge, "the unrounded scores", is_slow=True)]
 
 
 def _table(check: Check, scores: list[Cell]) -> np.ndarray:
@@ -277,8 +334,13 @@ def _table(check: Check, scores: list[Cell]) -> np.ndarray:
 
 
 def _reaches(span: Span, centre: float, reach: float) -> bool:
-    low = span.low is None or centre + reach >= float(span.low)
-    return low and (span.high is None or centre - reach <= float(span.high))
+    return not _apart(span, centre - reach, centre + reach)
+
+
+def _apart(span: Span, low: float, high: float) -> bool:
+    """Whether a printed interval and a computed one have nothing in common, errors aside."""
+    is_above = span.low is not None and float(span.low) > high + 1e-9
+    return is_above or (span.high is not None and float(span.high) < low - 1e-9)
 
 
 # ---------------------------------------------------------------- intervals and errors
@@ -327,10 +389,13 @@ def interval_tests(check: Check) -> list[Test]:
 
 @kind("standard_error", "se n p sd")
 def error_tests(check: Check) -> list[Test]:
-    """`se` is sqrt(p(1 - p) / n) of a proportion `p`, or `sd` / sqrt(n)."""
+    """`se` is sqrt(p(1 - p) / n) of a proportion `p`, or `sd` / sqrt(n); n - 1 is tried too."""
     se, n = check.one("se"), check.one("n")
+    size = float(n.printed.value)
+    if size < 2:
+        raise BadRow(f"check {check.name!r}: a standard error needs an n of at least 2.")
     source = check.one("p" if "p" in check.options else "sd")
-    root = math.sqrt(float(n.printed.value))
+    roots = [math.sqrt(size), math.sqrt(size - 1)]
 
     def judge(convention: str) -> Verdict:
         span = source.span(convention)
@@ -338,10 +403,10 @@ def error_tests(check: Check) -> list[Test]:
         if "p" in check.options:
             ends += [0.5] if ends[0] <= 0.5 <= ends[2] else []
             ends = [math.sqrt(max(0.0, p * (1 - p))) for p in ends]
-        values = [end / root for end in ends]
-        words = f"{shown(source)} and n = {shown(n)} give {amount(values[1], se, 4)}; "
+        words = f"{shown(source)} and n = {shown(n)} give {amount(ends[1] / roots[0], se, 4)}; "
         words += f"printed is {shown(se)}."
-        low, high = min(values), max(values)
-        return _reaches(se.span(convention), (low + high) / 2, (high - low) / 2), words
+        return any(
+            not _apart(se.span(convention), min(ends) / root, max(ends) / root) for root in roots
+        ), words
 
     return [Test(check, [se, n, source], judge, "which standard error it is, and its n")]
