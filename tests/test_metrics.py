@@ -729,3 +729,13 @@ def test_every_metric_is_documented():
         assert f"`{name}`" in text
     for kind in ("Wilson", "clustered by query", "none: one query", "none: all queries alike"):
         assert f"| {kind} |" in text
+
+
+def test_metrics_are_one_name_or_several_once_each(panels_study):
+    con = panels_study(("kimi", "llm", 0, 1))
+    once = ragbench.scores(con, metrics=["strict_ias"])
+    assert_frame_equal(ragbench.scores(con, metrics=["strict_ias", "strict_ias"]), once)
+    assert_frame_equal(ragbench.scores(con, metrics="strict_ias"), once)
+    assert "loose_ias" not in ragbench.scores(con, metrics=[]).columns
+    with pytest.raises(RagbenchError, match="give a name, or a list of names"):
+        ragbench.scores(con, metrics=3)
