@@ -782,3 +782,58 @@ def test_a_constraint_with_a_rule_nobody_knows_stays_without_it(study, write):
     assert "300" in told[1][1]
     stored = "SELECT constraint_id, rule FROM constraints ORDER BY ALL"
     assert rows(study, stored) == [("q1.c1", None), ("q1.c2", "no_emoji"), ("q1.c3", "length")]
+
+
+# ---------------------------------------------------------------- verdicts under an unknown name
+
+
+VERDICTS = "question_id,llm,instruction,checker,ok,domain\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "named"),
+    [
+        (VERDICTS + "q1,m,no lists,j,1,Legal\nq1,m,be brief,j,0,Legal\n", "constraints", "ok"),
+        (VERDICTS + "q1,m,no lists,j,A,Legal\nq1,m,be brief,j,B,Legal\n", "constraints", "ok"),
+        ("query,model,instruction,x\nq1,m,no lists,☑\n", "constraints", "x"),
+        ("query,model,answer,instruction,grade\nq1,m,Yes,no lists,4\n", "responses", "grade"),
+        ("query,model,answer,faithful\nq1,m,Yes,0.25\nq2,m,No,0.5\n", "responses", "faithful"),
+        ("query,model,answer,是否满足\nq1,m,Yes,半\n", "responses", "是否满足"),
+        ("query,model,constraint,judge,error,x\nq1,m,c1,j,late,A\n", "responses", "x"),
+        ("query,instruction,holds\nq1,no lists,yes\nq1,be brief,no\n", "constraints", "holds"),
+    ],
+)
+def test_a_column_that_may_hold_verdicts_is_never_dropped_in_silence(
+    study, write, text, kind, named
+):
+    with pytest.raises(ImportFailed) as raised:
+        load(study, write(text))
+    said = str(raised.value)
+    assert f'map={{"score": "{named}"}}' in said
+    assert f'kind="{kind}"' in said
+    assert "verdict, passed" in said  # what was looked for
+    assert "\n" not in said
+    assert not study.exists()
+    assert added(load(study, write(text), kind=kind), kind) > 0
+
+
+def test_such_a_column_once_named_brings_its_verdicts(study, write):
+    text = VERDICTS + "q1,m,no lists,j,1,Legal\nq1,m,be brief,j,0,Legal\n"
+    report = load(study, write(text), map={"score": "ok", "judge": "checker"})
+    assert added(report, "judgments") == 2
+    assert sorted(scores_of(study).values()) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query,model,answer,note\nq1,m,Yes,seen\n",
+        "query,model,answer,temperature,seed,run_id\nq1,m,Yes,0,1,0\n",
+        "query,model,answer,chars\nq1,m,Yes,120\nq2,m,No,7\n",
+        "query,instruction,input,model,output\nq1,Answer,Is it?,m,Yes\n",
+        "query,instruction,priority\nq1,no lists,3\n",
+        "query,model,instruction\nq1,m,no lists\n",
+    ],
+)
+def test_columns_that_hold_no_verdicts_do_not_stop_an_import(study, write, text):
+    assert load(study, write(text))["what"].to_list().count("rows") > 0
