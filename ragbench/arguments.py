@@ -40,9 +40,9 @@ def several(name: str, given: object) -> list[str]:
     Raises:
         RagbenchError: it is neither a name nor several.
     """
-    if isinstance(given, str):
-        return [given]
-    names: list[Any] = list(given) if isinstance(given, Iterable) else [given][given is None :]
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    names: list[Any] = list(given) if isinstance(given, Iterable) else [given]
     for one in names:
         if not isinstance(one, str):
             raise RagbenchError(f"{name}={given!r}: give a name, or a list of names.")

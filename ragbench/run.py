@@ -19,7 +19,7 @@ from ragbench.checks import pending
 from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.journal import Writer
-from ragbench.progress import bar
+from ragbench.progress import bar, most_frequent, say_errors
 from ragbench.relations import KEYS
 from ragbench.replies import Reply
 from ragbench.store import opened, step
@@ -48,10 +48,10 @@ def answer(
 ) -> pl.DataFrame:
     """What was answered now, one row per model.
 
-    Columns: model, setting, answered, errors, left (still pending, because the endpoint stayed
-    busy, the work was stopped or, with a warning, the query has no text), retries, input_tokens,
-    cached_tokens, output_tokens, cost (US dollars, null where no price is known), seconds, stopped
-    (why it ended early, else null).
+    Columns: model, setting, answered, errors, left (still pending: beyond `limit`, or because the
+    endpoint stayed busy, the work was stopped or, with a warning, the query has no text), retries,
+    input_tokens, cached_tokens, output_tokens, cost (US dollars, null where no price is known),
+    seconds, stopped (why it ended early, else null), error (the most frequent one).
 
     Each response is stored as soon as it is there, so a run may be stopped at any moment and called
     again: it asks for what is missing. What an endpoint cannot answer is a row with an error.
@@ -93,19 +93,22 @@ def answer(
         todo = pending(con, "answer", **asked_for, retry_errors=retry_errors)
         todo = todo.filter(pl.col("trial") < trials, model=model, setting=setting)
         todo, silent = _with_a_query(con, todo)
-        tally = llm.Tally(left=silent)
+        errors: list[str] = []
+        tally = llm.Tally(left=silent + todo.height)
         if rows := todo.head(todo.height if limit is None else limit).to_dicts():
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
                 con,  # closed before the step ends, which needs memory for its fold
             ):
-                keep = _keeper(writer, rows, model, called)
+                keep = _keeper(writer, rows, model, called, errors)
                 jobs = _jobs(con, texts, rows)
                 tally = llm.work(called, jobs, keep, parameters=given, progress=progress, **calls)
-                tally.left = len(rows) - tally.done + silent
-        reports.append((model, setting, tally))
-    return _report(reports)
+                tally.left = silent + todo.height - tally.done
+        reports.append((model, setting, tally, most_frequent(errors)))
+    report = _report(reports)
+    say_errors(report)
+    return report
 
 
 def _with_a_query(con: duckdb.DuckDBPyConnection, todo: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -154,9 +157,12 @@ def _job(
 
 
 def _keeper(
-    writer: Writer, rows: Sequence[Row], model: str, called: str
+    writer: Writer, rows: Sequence[Row], model: str, called: str, errors: list[str]
 ) -> Callable[[tuple[Row, Reply]], None]:
-    """A function that stores one response; with the first, what was wanted and the model."""
+    """A function that stores one response; with the first, what was wanted and the model.
+
+    What went wrong is added to `errors`.
+    """
     keys = [{name: row[name] for name in KEYS["wanted"]} for row in rows]
     first: dict[str, Any] = {"wanted": keys}
     if called in local.MODELS:
@@ -165,6 +171,8 @@ def _keeper(
     def keep(found: tuple[Row, Reply]) -> None:
         row, reply = found
         writer.add({**first, "responses": {**row, **_columns(reply)}})
+        if reply.error is not None:
+            errors.append(reply.error)
         first.clear()  # it is sure now that the model can be asked
 
     return keep
@@ -347,7 +355,7 @@ def _columns(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in reply._asdict().items() if name != "version"}
 
 
-def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
+def _report(tallies: Sequence[tuple[str, str, llm.Tally, str | None]]) -> pl.DataFrame:
     types: dict[str, Any] = {
         "model": pl.String,
         "setting": pl.String,
@@ -361,6 +369,7 @@ def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
         "cost": pl.Float64,
         "seconds": pl.Float64,
         "stopped": pl.String,
+        "error": pl.String,
     }
     rows = [
         {
@@ -368,7 +377,8 @@ def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
             "model": model,
             "setting": setting,
             "answered": tally.done - tally.errors,
+            "error": error,
         }
-        for model, setting, tally in tallies
+        for model, setting, tally, error in tallies
     ]
     return pl.DataFrame(rows, schema=types)

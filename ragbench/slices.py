@@ -284,7 +284,9 @@ def _only(fits: Sequence[str]) -> str:
 def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
     """The full names of the panels that `panel` may mean (see `panel_name`), at least one.
 
-    A judge that is a model may be named without the hash behind its `@`.
+    A judge that is a model may be named without the hash behind its `@`. None means the study's
+    primary panel; where it has none, the only LLM's, else the only rule set, else the only person,
+    among those that have given a score.
     """
 
     def panels() -> list[tuple[Any, ...]]:
@@ -302,12 +304,11 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
         )
     wanted = found[0][3] if panel is None else panel
     if wanted is None:
-        # Without a choice: the only LLM's panel, else the only rule set, else the only person.
-        return next(
-            names
-            for kind in ("llm", "rule", "human")
-            if (names := [name for name, _, of_kind in rows if of_kind == kind])
-        )
+
+        def default() -> list[str]:
+            return _without_a_choice(con, rows)
+
+        return list(remembered(con, default))
     fits = [name for name, _, _ in rows if wanted == name]
     fits = fits or [name for name, judge, _ in rows if wanted == judge]
     fits = fits or [name for name, judge, _ in rows if wanted == judge.rpartition("@")[0]]
@@ -315,3 +316,28 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
         options = dict.fromkeys([*(row[0] for row in rows), *(row[1] for row in rows)])
         raise UnknownName("panel", wanted, options, place="the study")
     return fits
+
+
+def _without_a_choice(
+    con: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    """The panels of the first kind that has a judge with a score; with none at all, of the first.
+
+    A judge whose verdicts are all errors would take every number away from one that has some.
+    """
+    kinds = [
+        names
+        for kind in ("llm", "rule", "human")
+        if (names := [(name, judge) for name, judge, of_kind in rows if of_kind == kind])
+    ]
+
+    def has_scored(judge: str) -> bool:
+        # It ends at the first score, and reads all verdicts only for a judge without any.
+        sql = "SELECT 1 FROM judgments WHERE judge = ? AND score IS NOT NULL AND repeat = 0 LIMIT 1"
+        return bool(con.execute(sql, [judge]).fetchall())
+
+    if len(rows) > 1:
+        for names in kinds:
+            if scored := [name for name, judge in names if has_scored(judge)]:
+                return scored
+    return [name for name, _ in kinds[0]]

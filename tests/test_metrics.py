@@ -279,6 +279,17 @@ def test_the_study_names_its_primary_panel(panels_study):
         ragbench.scores(con, panel="gptt")
 
 
+def test_without_a_choice_the_panel_is_one_that_has_scores(panels_study):
+    failed = ("kimi", "llm", None, None)
+    rules, ann = ("rules@1", "rule", 1, None), ("ann", "human", 0, 0)
+    assert ragbench.scores(panels_study(rules, failed, ann))["panel"].item() == "rules@1"
+    assert ragbench.scores(panels_study(failed, ann))["panel"].item() == "ann"
+    two = panels_study(rules, failed, ("gpt", "llm", None, 1))
+    assert ragbench.scores(two)["panel"].item() == "gpt + rules@1"
+    nobody = panels_study(("rules@1", "rule", None, None), failed)
+    assert ragbench.scores(nobody)["panel"].item() == "kimi + rules@1"
+
+
 def test_a_study_without_any_judge_says_so(tmp_path):
     path = tmp_path / "s.duckdb"
     ragbench.append(path, "queries", [{"query_id": "q"}])

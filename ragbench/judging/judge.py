@@ -13,6 +13,8 @@ import polars as pl
 
 from ragbench.arguments import named
 from ragbench.errors import RagbenchError
+from ragbench.progress import most_frequent, say_errors
+from ragbench.slices import panel_names
 from ragbench.store import append, opened, step
 
 RULES_VERSION = 1
@@ -37,8 +39,9 @@ def judge(
 
     Columns: criterion; rule (null where a model judged); judged (a score), met (the best score),
     degenerate (rules: passes that mean nothing), repaired (read only after a repair of the reply's
-    JSON), errors, left (not judged because the work was stopped). A row `context_claims` or
-    `response_claims` counts extractions of claims, and those that found some as met.
+    JSON), errors, left (not judged because the work was stopped), error (the most frequent one). A
+    row `context_claims` or `response_claims` counts extractions of claims, and those that found
+    some as met. Where scores come from another panel by default than before, a warning says so.
 
     Only verdicts that are not there yet are made, and each is stored at once, so a run may be
     stopped at any moment and called again. What cannot be judged is an error row with the reason.
@@ -68,9 +71,11 @@ def judge(
         UnknownName, RagbenchError: a criterion, prompt or parameter that cannot be.
     """
     named(judge)
+    before = _default_panels(path)
     if judge in ("rules", rules_judge()):
         report = _report(_judge_by_rules(path, criteria, repeats, where, retry_errors, origin))
         _say_what_is_open(path)
+        _say_what_is_new(before, _default_panels(path))
         return report
     if judge.startswith("rules"):
         raise RagbenchError(
@@ -100,7 +105,34 @@ def judge(
         retry_errors=retry_errors,
         calling={**calling, "base_url": base_url},
     )
-    return _report(rows)
+    report = _report(rows)
+    _say_what_is_new(before, _default_panels(path))
+    return report
+
+
+def _default_panels(path: str | os.PathLike[str]) -> list[str]:
+    """The panels that scores come from when none is named; several are refused there."""
+    with opened(path) as con:
+        try:
+            return panel_names(con, None)
+        except RagbenchError:  # nobody has judged yet
+            return []
+
+
+def _say_what_is_new(before: list[str], now: list[str]) -> None:
+    """Warn where numbers that were there without naming a panel are others from now on."""
+    if not before or before == now:
+        return
+    told = (
+        f"come from the panel {now[0]!r} now"
+        if len(now) == 1
+        else f"are refused now, since several panels fit ({', '.join(now)})"
+    )
+    warnings.warn(
+        f"without a panel named, scores came from {', '.join(map(repr, before))} and {told}. To "
+        f"choose one: ragbench.append(path, 'study', {{'primary_panel': {before[0]!r}}}).",
+        stacklevel=3,
+    )
 
 
 def _say_what_is_open(path: str | os.PathLike[str]) -> None:
@@ -251,11 +283,18 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
         "errors": pl.col("error").is_not_null(),
         "left": pl.col("is_left"),
     }
-    return (
+    report = (
         frame.group_by("criterion", "rule")
-        .agg(**{name: test.fill_null(False).sum().cast(pl.Int64) for name, test in counts.items()})
+        .agg(
+            **{name: test.fill_null(False).sum().cast(pl.Int64) for name, test in counts.items()},
+            error="error",
+        )
         .sort("criterion", "rule")
     )
+    texts = [most_frequent(errors) for errors in report["error"].to_list()]
+    report = report.with_columns(pl.Series("error", texts, pl.String))
+    say_errors(report)
+    return report
 
 
 def _progress(rows: list[dict[str, Any]]) -> Any:
