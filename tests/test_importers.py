@@ -837,3 +837,24 @@ def test_such_a_column_once_named_brings_its_verdicts(study, write):
 )
 def test_columns_that_hold_no_verdicts_do_not_stop_an_import(study, write, text):
     assert load(study, write(text))["what"].to_list().count("rows") > 0
+
+
+# ---------------------------------------------------------------- errors beside scores
+
+
+def test_an_error_beside_a_score_for_the_same_verdict_is_said_to_be_left_out(study, write):
+    lines = ("q1,noise,m,c1,j,1\n", "q1,noise,m,c1,j,maybe\n", "q1,noise,m,c1,j,?\n")
+    report = load(study, write(HEAD + "".join(lines)))
+    assert scores_of(study) == {"q1.c1": 1.0}
+    told = report.filter(pl.col("line").is_not_null())
+    assert told.select("what", "line", "value").rows() == [
+        ("refused", 3, "maybe"),
+        ("refused", 4, "?"),
+    ]
+    assert told["remedy"].str.starts_with("Not stored").all()
+    assert "repeat a verdict" not in notes(report)
+    later = load(study, write(HEAD + lines[1] + "q1,noise,m,c2,j,maybe\n", "later.csv"))
+    told = later.filter(pl.col("line").is_not_null()).select("what", "line", "problem")
+    assert [row[:2] for row in told.rows()] == [("refused", 2), ("error", 3)]
+    assert "the study has a score" in told["problem"][0]
+    assert scores_of(study) == {"q1.c1": 1.0, "q1.c2": None}
