@@ -448,6 +448,7 @@ def main() -> None:
     except RagbenchError as error:
         # What is an argument in Python is an option here.
         said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", str(error))
+        said = re.sub(r"name (it|another): key_env", r"name \1: --key-env", said)
         said = re.sub(r'kind="(\w+)"', r"--kind \1", said)
         said = re.sub(r"where=\{'(\w+)': None\}", r"--where \1=", said)
         print(f"{type(error).__name__}: {said}", file=sys.stderr)
