@@ -318,6 +318,32 @@ def test_a_western_file_is_not_taken_for_a_chinese_one(study, write):
     assert scores_of(study) == {"café.règle": 1.0}
 
 
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1", "gb18030"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_lines_in_two_encodings_are_refused_and_not_read_as_either(study, write, codec, is_first):
+    text = "café,noise,modèle,règle,juge,1\n"
+    if codec == "gb18030":
+        text = "能源问题,noise,某个模型,丙一约束,裁判甲,1\n"
+    lines = [text.encode("utf-8"), text.encode(codec)][:: 1 if is_first else -1]
+    plain = b"q0,noise,m,c,j,1\n"
+    with pytest.raises(ImportFailed) as raised:
+        load(study, write(HEAD.encode() + plain + b"".join(lines)))
+    utf8, other = (3, 4) if is_first else (4, 3)
+    assert f"line {utf8} is UTF-8, and line {other} is not" in str(raised.value)
+    assert not study.exists()
+
+
+def test_files_of_one_old_encoding_are_never_taken_for_two(study, write):
+    common = (
+        "的一是不了人我在有他这中大来上国和地到说时要就出会可也你对生能而子那得于着下自之年过发"
+    )
+    lines = [f"问{word},noise,型{word},约{word},裁,1" for word in common]
+    lines += [f"{word},noise,{word},{word},{word},1" for word in "脉脑脸能脂脊脏膏联通移动链接"]
+    report = load(study, write((HEAD + "\n".join(lines) + "\n").encode("gb18030")))
+    assert "read as GB18030" in notes(report)
+    assert added(report, "judgments") == len(lines)
+
+
 def test_one_broken_byte_costs_its_row_only_where_it_is_in_a_key(study, write):
     head = "query,model,constraint,judge,score,reason\n"
     body = (
