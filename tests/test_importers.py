@@ -453,6 +453,10 @@ def test_no_file_and_a_folder_are_clear_errors(study, tmp_path):
         load(study, tmp_path / "absent.csv")
     with pytest.raises(ImportFailed, match="is a folder"):
         load(study, tmp_path)
+    with pytest.raises(ImportFailed, match="named by its path"):
+        load(study, 3)
+    with pytest.raises(StoreError, match="named by the path"):
+        load(3, tmp_path / "absent.csv")
 
 
 def test_a_study_that_is_no_study_is_left_alone(write, tmp_path):

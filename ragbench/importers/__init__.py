@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from ragbench.errors import UnknownName
+from ragbench.errors import ImportFailed, UnknownName
 from ragbench.files import study_file
 from ragbench.importers.build import frames_of
 from ragbench.importers.columns import KINDS, canonical, infer_kind, require
@@ -69,7 +69,11 @@ def load(
     """
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind", kind, KINDS, place="an import")
-    study_path, file = study_file(path), Path(source).expanduser()
+    study_path = study_file(path)
+    try:
+        file = Path(source).expanduser()
+    except TypeError:
+        raise ImportFailed(f"a file is named by its path, not by {source!r}.") from None
     mapping, report = dict(map or {}), Report()
     given = read(file, kind, mapping, report)
     frame, unused = canonical(file, given.source, mapping, report)
