@@ -215,6 +215,8 @@ def panel_of(
     named = _listed(mapping(where).get("panel"))
     if names is None:
         return panel_name(con, None)
+    if not names:
+        raise RagbenchError("where names no panel: name one, or leave it out for the primary one.")
     if len(names) > 1 and panel is None and len(named) > 1:
         raise AmbiguousPanel(
             f"where names several panels ({', '.join(map(str, named))}), and one number must not "
@@ -228,10 +230,10 @@ def _allowed(
 ) -> list[str] | None:
     """The panels that both `where` and `panel` name; None where neither names any."""
     named = _listed(mapping(where).get("panel"))
-    if named in ([], [None]):
+    if named == [None]:
         return None if panel is None else panel_names(con, panel)
     names = list(dict.fromkeys(name for one in named for name in panel_names(con, one)))
-    if panel is None:
+    if panel is None or not named:
         return names
     both = [name for name in names if name in panel_names(con, panel)]
     if not both:

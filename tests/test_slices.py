@@ -192,6 +192,8 @@ def judged(tmp_path_factory):
         (["ann", "bob"], None, AmbiguousPanel),
         (["ann", "bob"], "r", RagbenchError),
         ([None], None, ["r"]),
+        ([], None, RagbenchError),
+        ([], "ann", RagbenchError),
     ],
 )
 def test_panel_and_where_must_agree_on_who_judged(judged, named, panel, found):
@@ -212,6 +214,7 @@ def test_compared_panels_are_those_that_panel_and_where_allow(judged):
 
     assert compared({"panel": ["ann", "bob"]}, "bob")[1] == ["bob + r"]
     assert compared({"panel": ["ann", "bob"]}, None)[1] == ["ann + r", "bob + r"]
+    assert compared({"panel": []}, None) == ("(false)", [])
     assert compared({}, None) == compared({"panel": [None]}, None) == ("true", [])
     with pytest.raises(RagbenchError, match="no verdict is by both"):
         compared({"panel": "ann"}, "bob")
