@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.errors import RagbenchError
@@ -32,6 +32,21 @@ def named(model: object) -> str:
             f"a model is named by a text such as 'openai/gpt-4o', not by {model!r}."
         )
     return model
+
+
+def several(name: str, given: object) -> list[str]:
+    """The names that `given` is or holds, once each and in order; none for None.
+
+    Raises:
+        RagbenchError: it is neither a name nor several.
+    """
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    names: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    for one in names:
+        if not isinstance(one, str):
+            raise RagbenchError(f"{name}={given!r}: give a name, or a list of names.")
+    return list(dict.fromkeys(names))
 
 
 def whole(name: str, value: object, least: int = 1) -> int:

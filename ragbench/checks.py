@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 
 from ragbench import forecast, relations
-from ragbench.arguments import whole
+from ragbench.arguments import several, whole
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.faults import faults
 from ragbench.metrics import By, Where
@@ -152,6 +152,7 @@ def _pending_verdicts(
     targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
     if criteria is None:
         criteria = ["adherence"] if is_rule else ["adherence", *CONTEXT_CRITERIA]
+    criteria = several("criteria", criteria)
     if not criteria:
         raise RagbenchError("criteria is empty: name one, or leave it out for all that apply.")
     for name in criteria:

@@ -7,6 +7,7 @@ or is wrong and was listed; 130 stopped by Ctrl-C (what was finished is stored).
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -29,7 +30,11 @@ app = typer.Typer(
 Study = Annotated[Path, typer.Argument(help="The study file (made when absent by `import`).")]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", help="column=value; again for more, or a|b for any of."),
+    typer.Option(
+        "--where",
+        help="column=value; again, or a|b, for any of several values; another column narrows. "
+        r"`column=` is no value, \| a bar in a name, \\ a backslash.",
+    ),
 ]
 Panel = Annotated[str | None, typer.Option(help="Judge or panel; the study's primary one.")]
 Setting = Annotated[str, typer.Option(help="given_context, constraints_last, or a file, name.md.")]
@@ -150,7 +155,9 @@ def run(
         timeout=timeout,
     )
     _show(report, csv)
-    _exit(3 if report.select((pl.col("errors") + pl.col("left")).sum()).item() else 0)
+    made = pl.col("answered") + pl.col("errors")  # what a limit leaves was not asked for
+    is_left = (pl.col("left") > 0) & (made < (limit if limit is not None else math.inf))
+    _exit(3 if report.select(((pl.col("errors") > 0) | is_left).any()).item() else 0)
 
 
 @app.command()
@@ -387,22 +394,23 @@ def _numbers(option: str, text: str) -> dict[str, Any]:
 
 
 def _where(options: list[str] | None) -> dict[str, Any]:
-    """`--where` options as a mapping; true, false and whole numbers are read as such."""
-    where: dict[str, Any] = {}
+    """`--where` options as a mapping to the values of each column, None for an empty one.
+
+    They stay text: `slices` reads them in the type of their column.
+    """
+    where: dict[str, list[str | None]] = {}
     for option in options or ():
         name, equals, text = option.partition("=")
         if not equals:
             raise RagbenchError(f"--where {option!r} has no '='; write column=value.")
-        where[name.strip()] = [_value(name.strip(), part) for part in text.split("|")]
+        parts = [""]
+        for token in re.findall(r"\\[|\\]|.", text, re.DOTALL):
+            if token == "|":
+                parts.append("")
+            else:
+                parts[-1] += token[-1]
+        where.setdefault(name.strip(), []).extend(part or None for part in parts)
     return where
-
-
-def _value(name: str, text: str) -> Any:
-    if name in ("is_augmented", "is_open"):
-        return {"true": True, "false": False}.get(text.lower())
-    if name == "trial":
-        return int(text) if text.isdigit() else -1
-    return text
 
 
 def _show(frame: pl.DataFrame, csv: bool) -> None:
@@ -442,6 +450,9 @@ def main() -> None:
     except RagbenchError as error:
         # What is an argument in Python is an option here.
         said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", str(error))
+        said = re.sub(r"name (it|another): key_env", r"name \1: --key-env", said)
+        said = re.sub(r'kind="(\w+)"', r"--kind \1", said)
+        said = re.sub(r"where=\{'(\w+)': None\}", r"--where \1=", said)
         print(f"{type(error).__name__}: {said}", file=sys.stderr)
         code = 1
     except (KeyboardInterrupt, typer.Abort):

@@ -12,7 +12,7 @@ import polars as pl
 from ragbench import intervals
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import METRICS, By, Where, criteria_of, merged
-from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, mapping, panel_name, scope
+from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, mapping, panel_of, scope
 from ragbench.store import reading, refresh
 
 
@@ -196,7 +196,7 @@ def side_scope(
     everywhere = {**mapping(where)}
     named = {**side}
     panel = named.pop("panel", None) or named.pop("judge", None) or panel
-    name = panel_name(cursor, panel or everywhere.get("panel"))
+    name = panel_of(cursor, everywhere, panel)
     # Both must hold: a side narrows `where` and does not replace what it says.
     condition, values = conditions(
         cursor, {**everywhere, "panel": name}, RESPONSE_COLUMNS, "paired"

@@ -13,9 +13,10 @@ import duckdb
 import polars as pl
 
 from ragbench import stats
+from ragbench.arguments import several
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import METRICS, Where, criteria_of, merged
-from ragbench.slices import RESPONSE_COLUMNS, conditions, panel_name
+from ragbench.slices import RESPONSE_COLUMNS, conditions, mapping, panel_of
 from ragbench.store import refresh
 
 PROTOCOLS = {"rejection": "knowledge_gap", "conflict": "conflict_handling"}
@@ -54,9 +55,9 @@ def protocol_effect(
         raise UnknownName("reading", reading, READINGS, place="protocol_effect")
     refresh(con)
     cursor = con.cursor()
-    name = panel_name(cursor, panel)
+    name = panel_of(cursor, where, panel)
     condition, values = conditions(
-        cursor, {**(where or {}), "panel": name}, RESPONSE_COLUMNS, "protocol_effect"
+        cursor, {**mapping(where), "panel": name}, RESPONSE_COLUMNS, "protocol_effect"
     )
     wanted = (
         "d.category = 'protocol'" if reading == "any" else f"c.dimension = '{PROTOCOLS[metric]}'"
@@ -186,14 +187,14 @@ def natural_vs_synthetic(
     """
     refresh(con)
     cursor = con.cursor()
-    name = panel_name(cursor, panel)
+    name = panel_of(cursor, where, panel)
     rows = [
         {
             "metric": metric,
             "panel": name,
             **_contrast(_values(cursor, metric, where, name), margin),
         }
-        for metric in metrics
+        for metric in several("metrics", metrics)
     ]
     return pl.DataFrame(rows, schema=_CONTRAST)
 
@@ -218,10 +219,11 @@ def _values(
     """Value per conflict instance and model, trials averaged, with is_augmented and origin."""
     condition, values = conditions(
         cursor,
-        {**(where or {}), "panel": panel, "context_mode": "conflict"},
+        {**mapping(where), "panel": panel},
         RESPONSE_COLUMNS,
         "natural_vs_synthetic",
     )
+    condition += " AND s.context_mode = 'conflict'"
     columns = {m.name: m.value for m in METRICS if m.weight == "1"}
     source, value = "adherence_summary", columns.get(metric, "s.value")
     if metric not in columns:

@@ -39,6 +39,7 @@ class Target(NamedTuple):
     prices: Mapping[str, float] | None
     most: int | None = None  # calls at once that make sense
     place: str | None = None  # what the endpoint is called; its address when None
+    key_env: str | None = None  # the variable that the key is read from; None: the provider's own
 
 
 class Failure(Exception):
@@ -98,10 +99,11 @@ def target(
         )
     if base_url is None:
         key = Key(os.environ[key_env]) if key_env else Key()
-        return Target(model, model, None, key, timeout, given, prices)
+        return Target(model, model, None, key, timeout, given, prices, key_env=key_env)
     _address(base_url)
-    key = Key(os.environ.get(key_env or "OPENAI_API_KEY", ""))
-    return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices)
+    key_env = key_env or "OPENAI_API_KEY"
+    key = Key(os.environ.get(key_env, ""))
+    return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices, key_env=key_env)
 
 
 def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
@@ -212,7 +214,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
             raise Failure("broken", f"the connection broke: {_line(str(error))}") from None
         if whom.key:
             text = text.replace(str(whom.key), "***")
-        reply = _read(status, headers, text, place)
+        reply = _read(status, headers, text, place, _about_key(whom))
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
             endpoint=f"{place}#{reply.version}" if reply.version else place,
@@ -225,7 +227,18 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
         await session.close()
 
 
-def _read(status: int, headers: Mapping[str, str], text: str, place: str) -> Reply:
+def _about_key(whom: Target, provider: str = "") -> str:
+    """What helps where the key is refused: which variable it was read from."""
+    if whom.key_env and not whom.key:
+        return f"No key was sent, as {whom.key_env} is not set; set it, or name another: key_env."
+    start = provider.upper()
+    own = [name for name in os.environ if start and name.startswith(start) and _SECRET.search(name)]
+    names = [whom.key_env] if whom.key_env else sorted(own)
+    named = " or ".join(names) or f"of {provider or place_of(whom)}"
+    return f"Check the key in the environment variable {named}."
+
+
+def _read(status: int, headers: Mapping[str, str], text: str, place: str, about_key: str) -> Reply:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -239,11 +252,11 @@ def _read(status: int, headers: Mapping[str, str], text: str, place: str) -> Rep
     if status == 200:  # some gateways put the error of their provider into a success
         code = body["error"].get("code") if isinstance(body["error"], Mapping) else None
         status = code if isinstance(code, int) else 502
-    return refused(status, f"{place} says {status}: {said}", text, retry_after(headers))
+    return refused(status, f"{place} says {status}: {said}", text, retry_after(headers), about_key)
 
 
-def refused(status: int, text: str, raw: str, wait: float | None) -> Reply:
-    """What a status that is not success means.
+def refused(status: int, text: str, raw: str, wait: float | None, about_key: str) -> Reply:
+    """What a status that is not success means; `about_key` helps where the key is refused.
 
     Raises:
         Failure: always, unless a filter has stopped the request: then that is the reply.
@@ -257,17 +270,16 @@ def refused(status: int, text: str, raw: str, wait: float | None) -> Reply:
     if status in (408, 409, 425) or status >= 500:
         raise Failure("broken", text)
     if status in (401, 402, 403, 404, 405, 429) or status < 400:
-        remedy = _REMEDY.get(status, "")
-        raise Failure("unusable", f"{text.rstrip('.')}.{remedy}" if remedy else text)
+        remedy = about_key if status == 401 else _REMEDY.get(status)
+        raise Failure("unusable", f"{text.rstrip('.')}. {remedy}" if remedy else text)
     raise Failure("rejected", text)
 
 
 _FILTER = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _REMEDY = {
-    401: " Check the key in the environment variable.",
-    403: " Check what the key may be used for.",
-    404: " Check the model's name and base_url (it ends in /v1, as a rule).",
+    403: "Check what the key may be used for.",
+    404: "Check the model's name and base_url (it ends in /v1, as a rule).",
 }
 
 
@@ -321,7 +333,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
         except (TimeoutError, openai.APITimeoutError):
             raise Failure("timeout", f"timeout: no answer within {whom.timeout:g} s") from None
         except Exception as error:
-            reply = _understood(error, provider, whom.model)
+            reply = _understood(error, provider, whom)
         else:
             reply = read_reply(json.loads(hide(response.model_dump_json(), hidden)))
             reply = reply._replace(cost=_litellm_cost(response, reply, whom))
@@ -337,16 +349,17 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             await getattr(litellm, "close_litellm_async_clients")()  # noqa: B009 (untyped)
 
 
-def _understood(error: Exception, provider: str, model: str) -> Reply:
+def _understood(error: Exception, provider: str, whom: Target) -> Reply:
     """What an exception of litellm means."""
     import litellm
     import openai
 
     text = f"{provider} says: {hide(_line(str(error)))}"
     if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
-        keys = litellm.validate_environment(model)["missing_keys"]
+        keys = litellm.validate_environment(whom.model)["missing_keys"]
         named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
-        raise Failure("unusable", f"no key for {model}. {named}, or name it: key_env.") from None
+        text = f"no key for {whom.model}. {named}, or name it: key_env."
+        raise Failure("unusable", text) from None
     if isinstance(error, openai.APIConnectionError):
         raise Failure("unreachable", text) from None
     status = getattr(error, "status_code", None)
@@ -356,7 +369,8 @@ def _understood(error: Exception, provider: str, model: str) -> Reply:
     try:
         codes = [getattr(error, name, "") for name in ("code", "type", "body")]
         kind = type(error).__name__  # ContentPolicyViolationError, for one
-        return refused(status, text, f"{error} {kind} {codes}", retry_after(headers))
+        raw = f"{error} {kind} {codes}"
+        return refused(status, text, raw, retry_after(headers), _about_key(whom, provider))
     except Failure as failure:
         raise failure from None
 

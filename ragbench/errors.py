@@ -34,14 +34,21 @@ class UnknownName(RagbenchError):
     """A value is not one of those that exist; the message lists them and names the near miss."""
 
     def __init__(
-        self, what: str, value: object, allowed: Iterable[str], *, place: str = ""
+        self,
+        what: str,
+        value: object,
+        allowed: Iterable[str],
+        *,
+        place: str = "",
+        remedy: str = "",
     ) -> None:
         options = [str(option) for option in allowed]
         near = difflib.get_close_matches(str(value), options, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         shown = ", ".join(options[:30]) + (", …" if len(options) > 30 else "")
         subject = f"{place} has no {what} {str(value)!r}" if place else f"no {what} {str(value)!r}"
-        super().__init__(f"{subject}{hint} It has: {shown or 'none'}.")
+        has = f"It has: {shown}." if shown else "It has none at all."
+        super().__init__(f"{subject}{hint} {has}{remedy and f' {remedy}'}")
 
 
 class UnknownColumn(UnknownName):

@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 
 from ragbench import relations
+from ragbench.arguments import several
 from ragbench.errors import ImportFailed, UnknownName
 from ragbench.output import to_csv, write
 from ragbench.store import append, refresh
@@ -41,7 +42,7 @@ def export(
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS, place="export")
     written = []
-    for relation in names or relations.KEYS:
+    for relation in several("names", names) or relations.KEYS:
         relations.columns(relation)
         keys = ", ".join(f'"{key}"' for key in relations.KEYS[relation]) or "name"
         frame = cursor.sql(f"SELECT * FROM {relation} ORDER BY {keys}").pl()

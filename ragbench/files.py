@@ -28,7 +28,13 @@ def study_file(path: str | os.PathLike[str]) -> Path:
     Raises:
         StoreError: DuckDB cannot keep a file under this path.
     """
-    if "?" in (text := os.fspath(path)) or "\0" in text:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise StoreError(
+            f"a study is named by the path of its file, such as 'study.duckdb', not by {path!r}."
+        ) from None
+    if "?" in text or "\0" in text:
         raise StoreError(
             f"{text!r} cannot be the path of a study: DuckDB does not manage a question mark in "
             "it. Choose another name."

@@ -15,6 +15,7 @@ import duckdb
 import polars as pl
 
 from ragbench import intervals
+from ragbench.arguments import several
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.slices import (
     COLUMN_TYPES,
@@ -59,7 +60,7 @@ def scores(
     where: Where = None,
     panel: str | None = None,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: By = None,
 ) -> pl.DataFrame:
     """One row per group: who judged, the ledger, every metric, and the details of each metric.
 
@@ -77,7 +78,7 @@ def scores(
         by: column or columns to group by (`slices.RESPONSE_COLUMNS`), or () for one row.
         where: column -> value or list of values.
         panel: a panel or judge; the study's primary panel when left out. `by="panel"` compares.
-        metrics: only these metrics.
+        metrics: only this metric, or these.
 
     Raises:
         UnknownColumn, UnknownName: a column, metric or panel the study does not have.
@@ -295,11 +296,13 @@ def criteria_of(cursor: duckdb.DuckDBPyConnection) -> dict[str, _Criterion]:
     return {name: found[name] for name in [*known, *(name for name in found if name not in known)]}
 
 
-def _chosen(metrics: Sequence[str] | None, known: list[str]) -> list[str]:
-    for name in metrics or ():
+def _chosen(metrics: By, known: list[str]) -> list[str]:
+    """The metrics that are asked for, once each; all known ones for None."""
+    chosen = several("metrics", metrics)
+    for name in chosen:
         if name not in known:
             raise UnknownName("metric", name, known, place="the study")
-    return list(metrics) if metrics is not None else known
+    return chosen if metrics is not None else known
 
 
 LEDGER = ("planned", "answered", "judged", "errors")

@@ -19,7 +19,7 @@ from ragbench.slices import (
     RESPONSE_COLUMNS,
     conditions,
     mapping,
-    panel_name,
+    panel_of,
     scope,
 )
 from ragbench.store import refresh
@@ -148,7 +148,7 @@ def response_reader(
         ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT ?""",
         params=[beside, *values, *more, limit],
     ).fetchall()
-    name = panel_name(cursor, panel or given.get("panel"))
+    name = panel_of(cursor, given, panel)
     readings = [(_title(row), reading(con, row[0], name, beside=row[6])) for row in rows]
     return Reader(readings, rows[0][5] if rows else 0)
 

@@ -20,7 +20,7 @@ from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.journal import Writer
-from ragbench.progress import bar
+from ragbench.progress import bar, most_frequent, say_errors
 from ragbench.relations import KEYS
 from ragbench.replies import Reply
 from ragbench.store import opened, step
@@ -49,10 +49,10 @@ def answer(
 ) -> pl.DataFrame:
     """What was answered now, one row per model.
 
-    Columns: model, setting, answered, errors, left (still pending, because the endpoint stayed
-    busy, the work was stopped or, with a warning, the query has no text), retries, input_tokens,
-    cached_tokens, output_tokens, cost (US dollars, null where no price is known), seconds, stopped
-    (why it ended early, else null).
+    Columns: model, setting, answered, errors, left (still pending: beyond `limit`, or because the
+    endpoint stayed busy, the work was stopped or, with a warning, the query has no text), retries,
+    input_tokens, cached_tokens, output_tokens, cost (US dollars, null where no price is known),
+    seconds, stopped (why it ended early, else null), error (the most frequent one).
 
     Each response is stored as soon as it is there, so a run may be stopped at any moment and called
     again: it asks for what is missing. What an endpoint cannot answer is a row with an error.
@@ -96,24 +96,27 @@ def answer(
             for row in pending_rows(con, "answer", **asked_for, retry_errors=retry_errors)
             if row["trial"] < trials and (row["model"], row["setting"]) == (model, setting)
         ]
-        todo, silent = _with_a_query(con, wanted)
-        tally = llm.Tally(left=silent)
+        todo = _with_a_query(con, wanted)
+        errors: list[str] = []
+        tally = llm.Tally(left=len(wanted))
         if rows := todo[:limit]:
             with (
                 step(path, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
                 con,  # closed before the step ends, which needs memory for its fold
             ):
-                keep = _keeper(writer, rows, model, called)
+                keep = _keeper(writer, rows, model, called, errors)
                 jobs = _jobs(con, texts, rows)
                 tally = llm.work(called, jobs, keep, parameters=given, progress=progress, **calls)
-                tally.left = len(rows) - tally.done + silent
-        reports.append((model, setting, tally))
-    return _report(reports)
+                tally.left = len(wanted) - tally.done
+        reports.append((model, setting, tally, most_frequent(errors)))
+    report = _report(reports)
+    say_errors(report)
+    return report
 
 
-def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> tuple[list[Row], int]:
-    """What can be asked, and how many cannot as their query has no text: said in a warning."""
+def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> list[Row]:
+    """What can be asked; how many cannot, as their query has no text, is said in a warning."""
     askable = con.cursor().execute(
         "SELECT instance_id FROM instances JOIN queries USING (query_id) WHERE trim(text) <> ''"
     )
@@ -125,7 +128,7 @@ def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> tupl
             "text. Import the queries with their text, and run again.",
             stacklevel=3,
         )
-    return found, silent
+    return found
 
 
 def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -157,9 +160,12 @@ def _job(
 
 
 def _keeper(
-    writer: Writer, rows: Sequence[Row], model: str, called: str
+    writer: Writer, rows: Sequence[Row], model: str, called: str, errors: list[str]
 ) -> Callable[[tuple[Row, Reply]], None]:
-    """A function that stores one response; with the first, what was wanted and the model."""
+    """A function that stores one response; with the first, what was wanted and the model.
+
+    What went wrong is added to `errors`.
+    """
     first: dict[str, Any] = {
         "wanted": ({name: row[name] for name in KEYS["wanted"]} for row in rows)
     }
@@ -169,6 +175,8 @@ def _keeper(
     def keep(found: tuple[Row, Reply]) -> None:
         row, reply = found
         writer.add({**first, "responses": {**row, **_columns(reply)}})
+        if reply.error is not None:
+            errors.append(reply.error)
         first.clear()  # it is sure now that the model can be asked
 
     return keep
@@ -351,7 +359,7 @@ def _columns(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in reply._asdict().items() if name != "version"}
 
 
-def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
+def _report(tallies: Sequence[tuple[str, str, llm.Tally, str | None]]) -> pl.DataFrame:
     types: dict[str, Any] = {
         "model": pl.String,
         "setting": pl.String,
@@ -365,6 +373,7 @@ def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
         "cost": pl.Float64,
         "seconds": pl.Float64,
         "stopped": pl.String,
+        "error": pl.String,
     }
     rows = [
         {
@@ -372,7 +381,8 @@ def _report(tallies: Sequence[tuple[str, str, llm.Tally]]) -> pl.DataFrame:
             "model": model,
             "setting": setting,
             "answered": tally.done - tally.errors,
+            "error": error,
         }
-        for model, setting, tally in tallies
+        for model, setting, tally, error in tallies
     ]
     return pl.DataFrame(rows, schema=types)

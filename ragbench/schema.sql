@@ -12,7 +12,7 @@ CREATE TYPE origin AS ENUM ('measured', 'recorded', 'simulated');
 -- What this file is: always one row.
 CREATE TABLE study (
     name            VARCHAR NOT NULL,  -- what the study is called in titles
-    primary_panel   VARCHAR,           -- the panel used when none is named; null: the only one there is
+    primary_panel   VARCHAR,           -- the panel used when none is named; null: the only one with scores, an LLM's first
     schema_version  INTEGER NOT NULL,  -- layout of this file
     licence         VARCHAR            -- under which terms the rows may be passed on
 );

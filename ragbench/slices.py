@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 
 from ragbench import taxonomy
+from ragbench.arguments import several
 from ragbench.errors import AmbiguousPanel, RagbenchError, UnknownColumn, UnknownName
 from ragbench.store import remembered
 
@@ -84,8 +85,7 @@ def conditions(
     for name, value in mapping(where).items():
         if name not in allowed:
             raise UnknownColumn(place, name, allowed)
-        is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-        options = list(value) if is_many else [value]
+        options = _listed(value)
         known = [_fitting(name, option) for option in options if option is not None]
         _refuse_unknown(con, name, known)
         tests = []
@@ -135,16 +135,18 @@ def _refuse_unknown(con: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[
     if not wanted or name not in {*_VALUES, *_CLOSED}:
         return
 
-    def values() -> dict[str, set[str]]:
+    def values() -> dict[str, set[str | None]]:
         return {column: {entry.key for entry in entries} for column, entries in _CLOSED.items()}
 
     known = remembered(con, values)
     if name not in known:
         found = con.execute(f"SELECT DISTINCT * FROM ({_VALUES[name]})").fetchall()
-        known[name] = {value for (value,) in found if value is not None}
+        known[name] = {value for (value,) in found}
+    options = sorted(option for option in known[name] if option is not None)
+    remedy = f"Rows without one: where={{'{name}': None}}." if None in known[name] else ""
     for value in wanted:
         if value not in known[name]:
-            raise UnknownName(name, value, sorted(known[name]), place="the study")
+            raise UnknownName(name, value, options, place="the study", remedy=remedy)
 
 
 _TYPED: dict[str, tuple[type, str]] = {
@@ -182,40 +184,83 @@ def scope(
     *,
     by: Sequence[str] = (),
 ) -> tuple[str, list[Any]]:
-    """As `conditions`, with one panel: `panel`, else the one in `where`, else the primary.
+    """As `conditions`, with one panel: the one that `panel` and `where` name, else the primary.
 
-    With "panel" in `by` panels are what is compared, and all those that `where` allows are kept.
+    With "panel" in `by` panels are what is compared, and all those that both allow are kept.
 
     Raises:
         AmbiguousPanel: several panels fit; a number must not mix them.
+        RagbenchError: `panel` and `where` name different ones.
     """
     where = dict(mapping(where))
-    named = where.pop("panel", None)
-    many = [named] if isinstance(named, str) or named is None else list(named)
-    if panel is not None:
-        many = [panel]
-    if many == [None]:
-        if "panel" not in by:
-            where["panel"] = panel_name(con, None)
-    elif "panel" in by:
-        where["panel"] = [name for one in many for name in panel_names(con, one)]
-    elif len(many) == 1:
-        where["panel"] = panel_name(con, many[0])
-    else:
-        raise AmbiguousPanel(
-            f"where names several panels ({', '.join(map(str, many))}), and one number must not "
-            "mix them. Name one, or add 'panel' to by."
-        )
+    if "panel" not in by:
+        where["panel"] = panel_of(con, where, panel)
+    elif (names := _allowed(con, where, panel)) is not None:
+        where["panel"] = names
+    elif "panel" in where:  # with no value: as if it were not there
+        del where["panel"]
     return conditions(con, where, allowed, place)
 
 
+def panel_of(
+    con: duckdb.DuckDBPyConnection, where: Mapping[str, Any] | None, panel: str | None
+) -> str:
+    """The full name of the one panel that `where` and `panel` name, else the study's primary one.
+
+    Raises:
+        AmbiguousPanel: several panels fit; a number must not mix them.
+        RagbenchError: `panel` and `where` name different ones, or nothing has been judged yet.
+    """
+    names = _allowed(con, where, panel)
+    named = _listed(mapping(where).get("panel"))
+    if names is None:
+        return panel_name(con, None)
+    if not names:
+        raise RagbenchError("where names no panel: name one, or leave it out for the primary one.")
+    if len(names) > 1 and panel is None and len(named) > 1:
+        raise AmbiguousPanel(
+            f"where names several panels ({', '.join(map(str, named))}), and one number must not "
+            "mix them. Name one, or add 'panel' to by."
+        )
+    return _only(names)
+
+
+def _allowed(
+    con: duckdb.DuckDBPyConnection, where: Mapping[str, Any] | None, panel: str | None
+) -> list[str] | None:
+    """The panels that both `where` and `panel` name; None where neither names any."""
+    named = _listed(mapping(where).get("panel"))
+    if named == [None]:
+        return None if panel is None else panel_names(con, panel)
+    names = list(dict.fromkeys(name for one in named for name in panel_names(con, one)))
+    if panel is None or not named:
+        return names
+    both = [name for name in names if name in panel_names(con, panel)]
+    if not both:
+        raise RagbenchError(
+            f"panel names {panel!r} and where names {', '.join(map(repr, named))}: no verdict is "
+            "by both. Leave one of them out."
+        )
+    return both
+
+
+def _listed(value: Any) -> list[Any]:
+    is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    return list(value) if is_many else [value]
+
+
 def grouping(by: str | Sequence[str] | None, allowed: Mapping[str, str], place: str) -> list[str]:
-    """The names in `by` as a list; raises UnknownColumn for one that is not allowed."""
-    names = [by] if isinstance(by, str) else list(by or ())
+    """The names in `by`, once each.
+
+    Raises:
+        UnknownColumn: one that is not allowed.
+        RagbenchError: `by` is neither a name nor several.
+    """
+    names = several("by", by)
     for name in names:
         if name not in allowed:
             raise UnknownColumn(place, name, allowed)
-    return list(dict.fromkeys(names))
+    return names
 
 
 def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
@@ -226,7 +271,10 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
         UnknownName: no such panel or judge.
         AmbiguousPanel: several panels fit; a number must not mix them.
     """
-    fits = panel_names(con, panel)
+    return _only(panel_names(con, panel))
+
+
+def _only(fits: Sequence[str]) -> str:
     if len(fits) > 1:
         raise AmbiguousPanel(
             f"several panels fit ({', '.join(fits)}) and one number must not mix them. Name one "
@@ -238,7 +286,9 @@ def panel_name(con: duckdb.DuckDBPyConnection, panel: str | None) -> str:
 def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
     """The full names of the panels that `panel` may mean (see `panel_name`), at least one.
 
-    A judge that is a model may be named without the hash behind its `@`.
+    A judge that is a model may be named without the hash behind its `@`. None means the study's
+    primary panel; where it has none, the only LLM's, else the only rule set, else the only person,
+    among those that have given a score.
     """
 
     def panels() -> list[tuple[Any, ...]]:
@@ -256,12 +306,11 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
         )
     wanted = found[0][3] if panel is None else panel
     if wanted is None:
-        # Without a choice: the only LLM's panel, else the only rule set, else the only person.
-        return next(
-            names
-            for kind in ("llm", "rule", "human")
-            if (names := [name for name, _, of_kind in rows if of_kind == kind])
-        )
+
+        def default() -> list[str]:
+            return _without_a_choice(con, rows)
+
+        return list(remembered(con, default))
     fits = [name for name, _, _ in rows if wanted == name]
     fits = fits or [name for name, judge, _ in rows if wanted == judge]
     fits = fits or [name for name, judge, _ in rows if wanted == judge.rpartition("@")[0]]
@@ -269,3 +318,28 @@ def panel_names(con: duckdb.DuckDBPyConnection, panel: str | None) -> list[str]:
         options = dict.fromkeys([*(row[0] for row in rows), *(row[1] for row in rows)])
         raise UnknownName("panel", wanted, options, place="the study")
     return fits
+
+
+def _without_a_choice(
+    con: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    """The panels of the first kind that has a judge with a score; with none at all, of the first.
+
+    A judge whose verdicts are all errors would take every number away from one that has some.
+    """
+    kinds = [
+        names
+        for kind in ("llm", "rule", "human")
+        if (names := [(name, judge) for name, judge, of_kind in rows if of_kind == kind])
+    ]
+
+    def has_scored(judge: str) -> bool:
+        # It ends at the first score, and reads all verdicts only for a judge without any.
+        sql = "SELECT 1 FROM judgments WHERE judge = ? AND score IS NOT NULL AND repeat = 0 LIMIT 1"
+        return bool(con.execute(sql, [judge]).fetchall())
+
+    if len(rows) > 1:
+        for names in kinds:
+            if scored := [name for name, judge in names if has_scored(judge)]:
+                return scored
+    return [name for name, _ in kinds[0]]

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import ragbench as rb
-from ragbench import checks
+from ragbench import checks, cli
 
 PROGRAM = str(Path(sys.executable).with_name("ragbench"))
 
@@ -218,3 +218,118 @@ def test_what_an_import_lacks_is_said_as_an_option(tmp_path):
     assert done.returncode == 1
     assert "--map 'score=my column'" in done.stderr
     assert "map={" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One judged answer to each of four queries that differ in what a slice can name."""
+    path = tmp_path_factory.mktemp("varied") / "study.duckdb"
+    given = rows(1)
+    given["models"] = [
+        {"model": model, "is_open": is_open}
+        for model, is_open in (("a|b", True), ("a", False), ("b\\", None))
+    ]
+    domains = ("Legal", "Medical", None, "Legal")
+    augmented = (True, False, None, None)
+    models = ("a|b", "a", "b\\", "a")
+    given["queries"] = [
+        {"query_id": f"q{i}", "domain": domain, "text": "?"} for i, domain in enumerate(domains)
+    ]
+    given["constraints"] = [
+        {**given["constraints"][0], "constraint_id": f"q{i}.c1", "query_id": f"q{i}"}
+        for i in range(4)
+    ]
+    given["instances"] = [
+        {"instance_id": f"i{i}", "query_id": f"q{i}", "context_mode": "gap"}
+        | {"is_augmented": flag}
+        for i, flag in enumerate(augmented)
+    ]
+    given["instance_constraints"] = [
+        {"instance_id": f"i{i}", "ordinal": 1, "constraint_id": f"q{i}.c1"} for i in range(4)
+    ]
+    given["responses"] = [
+        {"instance_id": f"i{i}", "model": model, "trial": i % 2, "text": "好。"}
+        for i, model in enumerate(models)
+    ]
+    rb.append(path, given)
+    rb.judge(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "queries"),
+    [
+        (["domain=Legal", "domain=Medical"], "q0 q1 q3"),
+        (["domain=Legal|Medical"], "q0 q1 q3"),
+        (["domain=Legal", "model=a"], "q3"),
+        (["domain="], "q2"),
+        (["domain=Medical|"], "q1 q2"),
+        (["domain=Medical", "domain="], "q1 q2"),
+        ([r"model=a\|b"], "q0"),
+        (["model=a"], "q1 q3"),
+        (["model=b\\"], "q2"),
+        ([r"model=b\\|a\|b"], "q0 q2"),
+        (["is_augmented=true"], "q0"),
+        (["is_augmented=True|false"], "q0 q1"),
+        (["is_augmented="], "q2 q3"),
+        (["is_open=false"], "q1 q3"),
+        (["trial=1"], "q1 q3"),
+        (["trial=0", "trial=1"], "q0 q1 q2 q3"),
+    ],
+)
+def test_where_names_every_value_and_adds_up(
+    varied: Path, options: list[str], queries: str
+) -> None:
+    found = rb.scores(rb.connect(varied), "query_id", cli._where(options), metrics="loose_ias")
+    assert found["query_id"].to_list() == queries.split()
+
+
+def test_where_is_given_as_often_as_needed(varied: Path) -> None:
+    words = ("--where", "domain=Legal", "--where", r"model=a\|b", "--where", "domain=Medical")
+    done = run("scores", varied, "--by", "query_id", "--metrics", "loose_ias", "--csv", *words)
+    assert pl.read_csv(done.stdout.encode())["query_id"].to_list() == ["q0"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("is_augmented=yes", "is_open=1", "is_open=flase", "is_augmented=true|abc"),
+        *("trial=abc", "trial=1.0", "trial=0|abc", "trial=-", "params_b=big", "has_protocol=x"),
+        *("domain=none", "domain=legal", "variant= ", "model=nosuch"),
+    ],
+)
+def test_where_refuses_a_word_that_its_column_cannot_have(varied: Path, option: str) -> None:
+    con = rb.connect(varied)
+    for ask in (rb.scores, checks.outstanding):
+        with pytest.raises(rb.errors.RagbenchError, match=option.split("=")[0]):
+            ask(con, where=cli._where([option]))
+
+
+def test_where_is_read_alike_by_the_steps_that_make_rows(varied: Path) -> None:
+    for words in (["run", varied, "--model", "m"], ["judge", varied], ["scores", varied]):
+        done = run(*words, "--where", "is_augmented=nonsense")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "is_augmented is true or false" in done.stderr
+
+
+def test_rows_without_a_value_are_named_as_the_message_and_the_help_say(varied: Path) -> None:
+    done = run("scores", varied, "--where", "domain=none")
+    assert done.stderr.rstrip().endswith("Rows without one: --where domain=.")
+    assert "`column=` is no value" in " ".join(run("scores", "--help").stdout.split())
+
+
+def test_a_panel_that_contradicts_where_is_refused(varied: Path) -> None:
+    rb.append(varied, "judges", [{"judge": "ann", "kind": "human"}])
+    done = run("scores", varied, "--where", "panel=ann", "--panel", "rules/1")
+    assert done.returncode == 1
+    assert "no verdict is by both" in done.stderr
+
+
+def test_an_import_that_would_lose_verdicts_names_the_options_that_help(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("query,model,instruction,ok\nq,m,no lists,1\n", "utf-8")
+    done = run("import", tmp_path / "s.duckdb", tmp_path / "v.csv")
+    assert done.returncode == 1
+    assert "--map 'score=ok'" in done.stderr
+    assert "--kind constraints" in done.stderr
+    done = run("import", tmp_path / "s.duckdb", tmp_path / "v.csv", "--kind", "constraints")
+    assert done.returncode == 0, done.stderr

@@ -133,3 +133,13 @@ def test_one_judge_alone_is_refused_and_names_are_checked(study: Path) -> None:
         contrasts.protocol_effect(con, "conflikt")
     with pytest.raises(UnknownName, match="matching"):
         contrasts.protocol_effect(con, "conflict", reading="matchin")
+
+
+def test_natural_against_synthetic_keeps_to_what_where_says(study: Path) -> None:
+    con = rb.connect(study)
+    whole = rb.natural_vs_synthetic(con, ["conflict"], panel="a")
+    for where in ({"context_mode": "conflict"}, {"panel": "a"}):
+        named = "a" if "panel" not in where else None
+        assert rb.natural_vs_synthetic(con, "conflict", where, named).equals(whole)
+    none = rb.natural_vs_synthetic(con, "conflict", {"context_mode": "gap"}, "a")
+    assert none["note"].str.starts_with("not testable").all()

@@ -318,6 +318,32 @@ def test_a_western_file_is_not_taken_for_a_chinese_one(study, write):
     assert scores_of(study) == {"café.règle": 1.0}
 
 
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1", "gb18030"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_lines_in_two_encodings_are_refused_and_not_read_as_either(study, write, codec, is_first):
+    text = "café,noise,modèle,règle,juge,1\n"
+    if codec == "gb18030":
+        text = "能源问题,noise,某个模型,丙一约束,裁判甲,1\n"
+    lines = [text.encode("utf-8"), text.encode(codec)][:: 1 if is_first else -1]
+    plain = b"q0,noise,m,c,j,1\n"
+    with pytest.raises(ImportFailed) as raised:
+        load(study, write(HEAD.encode() + plain + b"".join(lines)))
+    utf8, other = (3, 4) if is_first else (4, 3)
+    assert f"line {utf8} is UTF-8, and line {other} is not" in str(raised.value)
+    assert not study.exists()
+
+
+def test_files_of_one_old_encoding_are_never_taken_for_two(study, write):
+    common = (
+        "的一是不了人我在有他这中大来上国和地到说时要就出会可也你对生能而子那得于着下自之年过发"
+    )
+    lines = [f"问{word},noise,型{word},约{word},裁,1" for word in common]
+    lines += [f"{word},noise,{word},{word},{word},1" for word in "脉脑脸能脂脊脏膏联通移动链接"]
+    report = load(study, write((HEAD + "\n".join(lines) + "\n").encode("gb18030")))
+    assert "read as GB18030" in notes(report)
+    assert added(report, "judgments") == len(lines)
+
+
 def test_one_broken_byte_costs_its_row_only_where_it_is_in_a_key(study, write):
     head = "query,model,constraint,judge,score,reason\n"
     body = (
@@ -427,6 +453,10 @@ def test_no_file_and_a_folder_are_clear_errors(study, tmp_path):
         load(study, tmp_path / "absent.csv")
     with pytest.raises(ImportFailed, match="is a folder"):
         load(study, tmp_path)
+    with pytest.raises(ImportFailed, match="named by its path"):
+        load(study, 3)
+    with pytest.raises(StoreError, match="named by the path"):
+        load(3, tmp_path / "absent.csv")
 
 
 def test_a_study_that_is_no_study_is_left_alone(write, tmp_path):
@@ -782,3 +812,79 @@ def test_a_constraint_with_a_rule_nobody_knows_stays_without_it(study, write):
     assert "300" in told[1][1]
     stored = "SELECT constraint_id, rule FROM constraints ORDER BY ALL"
     assert rows(study, stored) == [("q1.c1", None), ("q1.c2", "no_emoji"), ("q1.c3", "length")]
+
+
+# ---------------------------------------------------------------- verdicts under an unknown name
+
+
+VERDICTS = "question_id,llm,instruction,checker,ok,domain\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "named"),
+    [
+        (VERDICTS + "q1,m,no lists,j,1,Legal\nq1,m,be brief,j,0,Legal\n", "constraints", "ok"),
+        (VERDICTS + "q1,m,no lists,j,A,Legal\nq1,m,be brief,j,B,Legal\n", "constraints", "ok"),
+        ("query,model,instruction,x\nq1,m,no lists,☑\n", "constraints", "x"),
+        ("query,model,answer,instruction,grade\nq1,m,Yes,no lists,4\n", "responses", "grade"),
+        ("query,model,answer,faithful\nq1,m,Yes,0.25\nq2,m,No,0.5\n", "responses", "faithful"),
+        ("query,model,answer,是否满足\nq1,m,Yes,半\n", "responses", "是否满足"),
+        ("query,model,constraint,judge,error,x\nq1,m,c1,j,late,A\n", "responses", "x"),
+        ("query,instruction,holds\nq1,no lists,yes\nq1,be brief,no\n", "constraints", "holds"),
+    ],
+)
+def test_a_column_that_may_hold_verdicts_is_never_dropped_in_silence(
+    study, write, text, kind, named
+):
+    with pytest.raises(ImportFailed) as raised:
+        load(study, write(text))
+    said = str(raised.value)
+    assert f'map={{"score": "{named}"}}' in said
+    assert f'kind="{kind}"' in said
+    assert "verdict, passed" in said  # what was looked for
+    assert "\n" not in said
+    assert not study.exists()
+    assert added(load(study, write(text), kind=kind), kind) > 0
+
+
+def test_such_a_column_once_named_brings_its_verdicts(study, write):
+    text = VERDICTS + "q1,m,no lists,j,1,Legal\nq1,m,be brief,j,0,Legal\n"
+    report = load(study, write(text), map={"score": "ok", "judge": "checker"})
+    assert added(report, "judgments") == 2
+    assert sorted(scores_of(study).values()) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query,model,answer,note\nq1,m,Yes,seen\n",
+        "query,model,answer,temperature,seed,run_id\nq1,m,Yes,0,1,0\n",
+        "query,model,answer,chars\nq1,m,Yes,120\nq2,m,No,7\n",
+        "query,instruction,input,model,output\nq1,Answer,Is it?,m,Yes\n",
+        "query,instruction,priority\nq1,no lists,3\n",
+        "query,model,instruction\nq1,m,no lists\n",
+    ],
+)
+def test_columns_that_hold_no_verdicts_do_not_stop_an_import(study, write, text):
+    assert load(study, write(text))["what"].to_list().count("rows") > 0
+
+
+# ---------------------------------------------------------------- errors beside scores
+
+
+def test_an_error_beside_a_score_for_the_same_verdict_is_said_to_be_left_out(study, write):
+    lines = ("q1,noise,m,c1,j,1\n", "q1,noise,m,c1,j,maybe\n", "q1,noise,m,c1,j,?\n")
+    report = load(study, write(HEAD + "".join(lines)))
+    assert scores_of(study) == {"q1.c1": 1.0}
+    told = report.filter(pl.col("line").is_not_null())
+    assert told.select("what", "line", "value").rows() == [
+        ("refused", 3, "maybe"),
+        ("refused", 4, "?"),
+    ]
+    assert told["remedy"].str.starts_with("Not stored").all()
+    assert "repeat a verdict" not in notes(report)
+    later = load(study, write(HEAD + lines[1] + "q1,noise,m,c2,j,maybe\n", "later.csv"))
+    told = later.filter(pl.col("line").is_not_null()).select("what", "line", "problem")
+    assert [row[:2] for row in told.rows()] == [("refused", 2), ("error", 3)]
+    assert "the study has a score" in told["problem"][0]
+    assert scores_of(study) == {"q1.c1": 1.0, "q1.c2": None}

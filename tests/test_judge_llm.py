@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -575,3 +576,32 @@ def test_marks_that_stand_in_one_another_are_all_broken() -> None:
 
     assert inert("<<SYS>>[[INST]</s>") == "<\u200b<SYS>>[[\u200bINST]<\u200b/s>"
     assert inert("<[INST]|") == "<[\u200bINST]|"  # no mark begins with what stands before it
+
+
+def test_only_a_judge_that_gave_scores_becomes_the_default_and_that_is_said(
+    path: Path, server: judge_server.Server
+) -> None:
+    rb.judge(path)
+
+    def default() -> str:
+        return rb.scores(rb.connect(path), by=())["panel"].item()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = judged(path, "menu", server, criteria=["rejection"])
+        assert report["judged"].to_list() == [0]
+        assert verdicts(path, "menu@%")["error"][0][:20] in report["error"].item()
+        assert default() == "rules/1"
+    with pytest.warns(UserWarning, match=r"scores came from 'rules/1' and come from .*honest@"):
+        report = judged(path, "honest", server, criteria=["rejection"])
+    assert report["error"].to_list() == [None]
+    assert default().startswith("honest@")
+    with pytest.warns(UserWarning, match=r"are refused now, since several panels fit .honest@"):
+        judged(path, "plain", server, criteria=["rejection"])
+    with pytest.raises(AmbiguousPanel):
+        default()
+    rb.append(path, "study", {"primary_panel": "rules/1"})
+    assert default() == "rules/1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judged(path, "plain", server, criteria=["conflict"])

@@ -235,6 +235,31 @@ def test_one_message_instead_of_a_thousand_errors(server: Running, model: str, s
     assert len(server.log(model)) < 100
 
 
+@pytest.mark.parametrize(
+    ("key_env", "is_set", "says"),
+    [
+        (None, True, "Check the key in the environment variable OPENAI_API_KEY."),
+        (None, False, "No key was sent, as OPENAI_API_KEY is not set; set it, or name another"),
+        ("MY_KEY", True, "Check the key in the environment variable MY_KEY."),
+    ],
+)
+def test_a_key_that_is_refused_is_named_by_its_variable(
+    server: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    key_env: str | None,
+    is_set: bool,
+    says: str,
+) -> None:
+    name = key_env or "OPENAI_API_KEY"
+    monkeypatch.delenv(name, raising=False)
+    if is_set:
+        monkeypatch.setenv(name, "sk-a-fake-key-that-is-refused")
+    with pytest.raises(ModelUnavailable) as caught:
+        work("key", [job("x")], print, base_url=server.base_url, key_env=key_env, retry=QUICK)
+    assert says in str(caught.value)
+    assert "sk-a-fake" not in str(caught.value)
+
+
 def test_an_endpoint_that_is_not_there_is_named_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9"):

@@ -78,7 +78,12 @@ def test_ends_are_told_apart(model: str, text: str, finish: str, says: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("model", "says"), [("unknown", "no such model"), ("quota", "no credit"), ("key", r"\*\*\*")]
+    ("model", "says"),
+    [
+        ("unknown", "no such model"),
+        ("quota", "no credit"),
+        ("key", r"\*\*\*.*Check the key in the environment variable OPENAI_API_KEY\."),
+    ],
 )
 def test_what_cannot_succeed_is_one_message_without_the_key(model: str, says: str) -> None:
     with pytest.raises(ModelUnavailable, match=says) as caught:

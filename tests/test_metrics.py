@@ -279,6 +279,17 @@ def test_the_study_names_its_primary_panel(panels_study):
         ragbench.scores(con, panel="gptt")
 
 
+def test_without_a_choice_the_panel_is_one_that_has_scores(panels_study):
+    failed = ("kimi", "llm", None, None)
+    rules, ann = ("rules@1", "rule", 1, None), ("ann", "human", 0, 0)
+    assert ragbench.scores(panels_study(rules, failed, ann))["panel"].item() == "rules@1"
+    assert ragbench.scores(panels_study(failed, ann))["panel"].item() == "ann"
+    two = panels_study(rules, failed, ("gpt", "llm", None, 1))
+    assert ragbench.scores(two)["panel"].item() == "gpt + rules@1"
+    nobody = panels_study(("rules@1", "rule", None, None), failed)
+    assert ragbench.scores(nobody)["panel"].item() == "kimi + rules@1"
+
+
 def test_a_study_without_any_judge_says_so(tmp_path):
     path = tmp_path / "s.duckdb"
     ragbench.append(path, "queries", [{"query_id": "q"}])
@@ -729,3 +740,13 @@ def test_every_metric_is_documented():
         assert f"`{name}`" in text
     for kind in ("Wilson", "clustered by query", "none: one query", "none: all queries alike"):
         assert f"| {kind} |" in text
+
+
+def test_metrics_are_one_name_or_several_once_each(panels_study):
+    con = panels_study(("kimi", "llm", 0, 1))
+    once = ragbench.scores(con, metrics=["strict_ias"])
+    assert_frame_equal(ragbench.scores(con, metrics=["strict_ias", "strict_ias"]), once)
+    assert_frame_equal(ragbench.scores(con, metrics="strict_ias"), once)
+    assert "loose_ias" not in ragbench.scores(con, metrics=[]).columns
+    with pytest.raises(RagbenchError, match="give a name, or a list of names"):
+        ragbench.scores(con, metrics=3)

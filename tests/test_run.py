@@ -20,6 +20,7 @@ from llm_server import Running, running
 import ragbench as rb
 from ragbench import checks, llm, prompts
 from ragbench.errors import ModelUnavailable, RagbenchError, UnknownName
+from ragbench.progress import most_frequent
 from ragbench.run import answer, fenced, prompts_of
 
 PROGRAM = Path(sys.executable).with_name("ragbench")
@@ -216,6 +217,44 @@ def test_errors_are_rows_and_only_they_are_asked_again(path: Path, server: Runni
     assert ask(path, server, "ok", retry_errors=True)["answered"] == 3
     assert len(calls(server, "ok")) == before + 3
     assert not [r for r in stored(path) if r["error"]]
+
+
+def test_left_is_what_pending_says_also_beyond_a_limit(path: Path, server: Running) -> None:
+    def pending() -> int:
+        found = rb.pending(rb.connect(path), "answer", models=["ok/left"])
+        return found.height
+
+    for limit, left in ((0, 8), (3, 5), (1, 4), (None, 0)):
+        report = ask(path, server, "ok/left", limit=limit)
+        assert (report["left"], pending()) == (left, left)
+
+
+def test_the_report_names_the_most_frequent_error(
+    path: Path, server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(path, server, "ok", limit=1)["error"] is None
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr("ragbench.progress._is_notebook", lambda: True)
+    models = {"ok": "ok", "ok/long": "long"}
+    report = answer(path, models, base_url=server.base_url, retry=QUICK, limit=3)
+    assert report["error"][0] is None
+    assert "maximum context" in report["error"][1]
+    assert "\n" not in report["error"][1]
+    # Where frames cut texts short, it is printed whole; not where outputs are kept.
+    assert capsys.readouterr().out == f"ok/long: 3 errors. {report['error'][1]}\n"
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    answer(path, {"ok/long": "long"}, base_url=server.base_url, retry=QUICK, limit=1)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_error_in_a_report_is_one_line_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", KEY)
+    errors = [None, "rare", f"refused {KEY}\n" + "x" * 500, f"refused {KEY}\n" + "x" * 500]
+    said = most_frequent(errors) or ""
+    assert said.startswith("2 of 3: refused *** xxx")
+    assert said.endswith("…")
+    assert len(said) < 120
+    assert most_frequent([None]) is None
 
 
 def test_two_models_do_not_share_a_name_in_the_study(path: Path, server: Running) -> None:

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import ragbench as rb
-from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
-from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, conditions, grouping
+from ragbench.errors import AmbiguousPanel, RagbenchError, UnknownColumn, UnknownName
+from ragbench.slices import (
+    CONSTRAINT_COLUMNS,
+    RESPONSE_COLUMNS,
+    conditions,
+    grouping,
+    panel_of,
+    scope,
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +113,7 @@ def test_where_is_a_mapping(con, where):
         ("model", "nosuch", "no model 'nosuch'"),
         ("paradigm", "Reasoning", "did you mean 'reasoning'"),
         ("context_mode", "conflicts", "did you mean 'conflict'"),
-        ("setting", "x", "It has: none"),
+        ("setting", "x", "It has none at all"),
         ("query_id", "q9", "no query_id 'q9'"),
     ],
 )
@@ -142,6 +149,75 @@ def test_grouping_takes_a_name_or_several_once_each():
     with pytest.raises(UnknownColumn, match="scores has no column 'category'"):
         grouping("category", RESPONSE_COLUMNS, "scores")
     assert grouping("category", CONSTRAINT_COLUMNS, "x") == ["category"]
+
+
+@pytest.mark.parametrize("by", [3, ["model", 3], {"model": 1}.values()])
+def test_grouping_by_what_is_no_name_is_refused_in_one_line(by):
+    with pytest.raises(RagbenchError, match="give a name, or a list of names"):
+        grouping(by, RESPONSE_COLUMNS, "scores")
+
+
+def test_the_message_on_an_unknown_value_says_how_rows_without_one_are_named(tmp_path):
+    path = tmp_path / "study.duckdb"
+    rb.append(path, "queries", [{"query_id": "q", "text": "?"}])
+    con = rb.connect(path)
+    for _ in range(2):  # the second time from memory
+        with pytest.raises(
+            UnknownName, match=r"no domain 'none'. It has none at all. Rows without"
+        ):
+            conditions(con, {"domain": "none"}, RESPONSE_COLUMNS, "scores")
+    with pytest.raises(UnknownName) as raised:
+        conditions(con, {"query_id": "none"}, RESPONSE_COLUMNS, "scores")
+    assert "Rows without" not in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A study that two people and a rule set judged."""
+    path = tmp_path_factory.mktemp("panels") / "study.duckdb"
+    judges = [{"judge": name, "kind": "human"} for name in ("ann", "bob")]
+    rb.append(path, "judges", [*judges, {"judge": "r", "kind": "rule"}])
+    return rb.connect(path)
+
+
+@pytest.mark.parametrize(
+    ("named", "panel", "found"),
+    [
+        ("ann", None, ["ann + r"]),
+        (None, "ann", ["ann + r"]),
+        ("ann", "ann + r", ["ann + r"]),
+        (["ann", "bob"], "bob", ["bob + r"]),
+        ("ann", "bob", RagbenchError),
+        ("r", "ann", RagbenchError),
+        (["ann", "bob"], None, AmbiguousPanel),
+        (["ann", "bob"], "r", RagbenchError),
+        ([None], None, ["r"]),
+        ([], None, RagbenchError),
+        ([], "ann", RagbenchError),
+    ],
+)
+def test_panel_and_where_must_agree_on_who_judged(judged, named, panel, found):
+    where = {} if named is None else {"panel": named}
+    if isinstance(found, list):
+        assert scope(judged, where, panel, RESPONSE_COLUMNS, "scores")[1] == found
+        assert [panel_of(judged, where, panel)] == found
+        return
+    with pytest.raises(found):
+        scope(judged, where, panel, RESPONSE_COLUMNS, "scores")
+    with pytest.raises(found):
+        panel_of(judged, where, panel)
+
+
+def test_compared_panels_are_those_that_panel_and_where_allow(judged):
+    def compared(where, panel):
+        return scope(judged, where, panel, RESPONSE_COLUMNS, "scores", by=["panel"])
+
+    assert compared({"panel": ["ann", "bob"]}, "bob")[1] == ["bob + r"]
+    assert compared({"panel": ["ann", "bob"]}, None)[1] == ["ann + r", "bob + r"]
+    assert compared({"panel": []}, None) == ("(false)", [])
+    assert compared({}, None) == compared({"panel": [None]}, None) == ("true", [])
+    with pytest.raises(RagbenchError, match="no verdict is by both"):
+        compared({"panel": "ann"}, "bob")
 
 
 def test_the_sql_is_sql_that_duckdb_takes(bound):

@@ -19,7 +19,7 @@ from store_worker import content, unit
 
 import ragbench
 from ragbench import store
-from ragbench.errors import BadRow, UnknownColumn, UnknownName
+from ragbench.errors import BadRow, StoreError, UnknownColumn, UnknownName
 from ragbench.summaries import SUMMARIES
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
@@ -545,3 +545,10 @@ def test_a_criterion_cannot_take_the_name_of_a_column_of_scores(study):
             "criteria",
             {"criterion": "strict_ias", "target": "response", "lowest": 0, "highest": 1},
         )
+
+
+@pytest.mark.parametrize("path", [3, None, ["study.duckdb"]])
+def test_a_path_that_is_none_is_refused_in_one_line(path):
+    for call in (ragbench.connect, store.fold, lambda it: ragbench.append(it, "models", [])):
+        with pytest.raises(StoreError, match="named by the path of its file"):
+            call(path)

@@ -17,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from ragbench.errors import UnknownName
+from ragbench.errors import ImportFailed, UnknownName
+from ragbench.files import study_file
 from ragbench.importers.build import frames_of
 from ragbench.importers.columns import KINDS, canonical, infer_kind, require
 from ragbench.importers.read import read
@@ -59,7 +60,8 @@ def load(
         name: what the study is to be called in titles.
 
     Raises:
-        ImportFailed: the file cannot be read at all, or lacks a column that it needs.
+        ImportFailed: the file cannot be read at all, lacks a column that it needs, or has one that
+            may hold verdicts and is not mapped.
         UnknownColumn: `map` names a column that is not there.
 
     Example:
@@ -67,13 +69,18 @@ def load(
     """
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind", kind, KINDS, place="an import")
-    study_path, file = Path(path).expanduser(), Path(source).expanduser()
+    study_path = study_file(path)
+    try:
+        file = Path(source).expanduser()
+    except TypeError:
+        raise ImportFailed(f"a file is named by its path, not by {source!r}.") from None
     mapping, report = dict(map or {}), Report()
     given = read(file, kind, mapping, report)
-    frame = canonical(file, given.source, mapping, report)
+    frame, unused = canonical(file, given.source, mapping, report)
     table = given.kind if given.kind in ("responses", "constraints") else "verdicts"
     if given.kind is None:
-        table = infer_kind(file, frame.columns)
+        left = {name: given.source.columns[name] for name in unused}
+        table = infer_kind(file, frame.columns, left)
     if given.kind in (None, "verdicts", "responses", "constraints"):
         require(file, table, frame, given.source)
     if kind is None:

@@ -168,8 +168,8 @@ def _verdicts(frame: pl.DataFrame, study: Study, report: Report) -> Frames:
     planned = frame.filter(pl.col("_planned").is_not_null())
     graded = frame.filter(~_IS_ANSWER_ONLY)
     graded = verdicts.with_targets(graded, study, report)
-    graded = verdicts.with_scores(graded, report)
-    graded = verdicts.without_repetitions(graded, report)
+    graded = verdicts.with_scores(graded)
+    graded = verdicts.without_repetitions(graded, study, report)
     # A row that was refused still names a constraint of an instance that others speak of.
     named = named.filter(pl.col("instance_id").is_in(frame["instance_id"].to_list()))
     if named["constraint_id"].null_count() < named.height:

@@ -11,6 +11,7 @@ import polars as pl
 from ragbench.errors import ImportFailed, UnknownColumn
 from ragbench.importers.report import Report
 from ragbench.importers.tables import Source
+from ragbench.judging.verdicts import read_value
 
 NAMES: dict[str, tuple[str, ...]] = {
     # who, what, under which conditions
@@ -94,8 +95,10 @@ def count_known(header: Sequence[str], map: Mapping[str, str]) -> int:
     return sum(_folded(name) in _MEANING or name in map.values() for name in header)
 
 
-def canonical(path: Path, source: Source, map: Mapping[str, str], report: Report) -> pl.DataFrame:
-    """The columns that mean something, under their names in NAMES, with `line`.
+def canonical(
+    path: Path, source: Source, map: Mapping[str, str], report: Report
+) -> tuple[pl.DataFrame, list[str]]:
+    """The columns that mean something, under their names in NAMES, with `line`; and the others.
 
     `map` goes first: name here to column in the file, or to `=text` for one text in every row.
     Other columns are taken by name and by other name. The report says what was taken for what.
@@ -120,11 +123,11 @@ def canonical(path: Path, source: Source, map: Mapping[str, str], report: Report
             found[name] = other
     if PLANNED in source.columns:
         found[PLANNED] = PLANNED
-    _say(source, found, report)
+    unused = _say(source, found, report)
     columns = {name: source.columns[column].alias(name) for name, column in found.items()}
     frame = pl.DataFrame([source.lines, *columns.values()])
     frame = frame.with_columns(pl.lit(text).alias(name) for name, text in constants.items())
-    return _without_disputed(frame, source, found, report)
+    return _without_disputed(frame, source, found, report), unused
 
 
 def _by_name(columns: Iterable[str]) -> dict[str, str]:
@@ -145,7 +148,8 @@ def _by_name(columns: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _say(source: Source, found: Mapping[str, str], report: Report) -> None:
+def _say(source: Source, found: Mapping[str, str], report: Report) -> list[str]:
+    """Note what was read as what; the columns that were not."""
     renamed = [f"{column} as {name}" for name, column in found.items() if column != name]
     if renamed:
         report.note(f"columns read: {', '.join(renamed)}", "Give `map` to read them otherwise.")
@@ -157,6 +161,7 @@ def _say(source: Source, found: Mapping[str, str], report: Report) -> None:
     if unused:
         listed = ", ".join(unused[:20]) + (", …" if len(unused) > 20 else "")
         report.note(f"columns not used: {listed}", "Give `map` if one of them is meant.")
+    return unused
 
 
 def _without_disputed(
@@ -186,24 +191,63 @@ def _without_disputed(
     return frame
 
 
-def infer_kind(path: Path, columns: Iterable[str]) -> str:
+def infer_kind(path: Path, columns: Iterable[str], unused: Mapping[str, pl.Series]) -> str:
     """verdicts, responses or constraints, from the columns that mean something.
 
     Raises:
-        ImportFailed: the columns fit none of them.
+        ImportFailed: the columns fit none of them, or an unused one may hold the score: a table of
+            verdicts that is taken for another loses them all.
     """
     have = set(columns)
     if "score" in have:
         return "verdicts"
     if "model" in have and have & {"text", "response_error", "error"}:
-        return "responses"
-    if have & {"constraint", "constraint_text"} and have & {"constraint_text", "dimension", "rule"}:
-        return "constraints"
+        kind = "responses"
+    elif have & {"constraint", "constraint_text"} and have & {
+        *("constraint_text", "dimension", "rule")
+    }:
+        kind = "constraints"
+    else:
+        kind = ""
+    # Beside a model and what it was to do, any column may be the verdict; else one that looks so.
+    is_verdict = "model" in have and (
+        kind == "constraints" or bool(have & {"constraint", "criterion", "target", "judge"})
+    )
+    maybe = [name for name, cells in unused.items() if is_verdict or _may_be_score(name, cells)]
+    if kind and maybe:
+        likely = next((name for name in maybe if _may_be_score(name, unused[name])), maybe[0])
+        raise ImportFailed(
+            f"{path} has no column for a score (score, {', '.join(NAMES['score'])}), and read as "
+            f"{kind} it would lose {', '.join(map(repr, maybe))}. If one of them holds the "
+            f'verdicts, name it: map={{"score": "{likely}"}}; if none does, say what the table is: '
+            f'kind="{kind}".'
+        )
+    if kind:
+        return kind
     raise ImportFailed(
         f"{path} has no column for a score, a response or a constraint. Name the columns, as in "
         'map={"score": "my column"}, or the kind of file. Columns that mean something: '
-        f"{', '.join(sorted(have - {'line'})) or 'none'}."
+        f"{', '.join(sorted(have - {'line'})) or 'none'}. Not used: "
+        f"{', '.join(map(repr, list(unused)[:20])) or 'none'}."
     )
+
+
+def _may_be_score(name: str, cells: pl.Series) -> bool:
+    """Whether a column goes by a name of grades, or has nothing but values from 0 to 1."""
+    if _GRADES.search(_folded(name)):
+        return True
+    said = cells.drop_nulls().str.strip_chars().unique()
+    said = said.filter(said != "")
+    is_read = (read_value(text)[0] is not None for text in said)
+    return len(said) > 0 and not _PARAMETERS.search(_folded(name)) and all(is_read)
+
+
+_GRADES = re.compile(
+    r"(^|_)(score|grade|rating|verdict|result|correct|pass(ed)?|ok|met|satisfied)s?($|_)"
+    "|评分|分数|得分|判定|是否|结果"
+)
+_PARAMETERS = re.compile(r"temperature|top_p|penalty|seed|stream|cached|index|(^|_)(id|no|line)$")
+"""Names of what is often 0, 1, true or false and is said of a call or a row."""
 
 
 NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -60,9 +60,10 @@ def decode(path: Path, data: bytes, report: Report) -> str:
     GB18030 when its high bytes come in pairs, as Chinese does. The report says what was found.
 
     Raises:
-        ImportFailed: there is nothing in the file but blanks.
+        ImportFailed: there is nothing in the file but blanks, or its lines are in two encodings:
+            read as either, the names in the other's lines would be those of nobody.
     """
-    text, encoding = _decoded(data)
+    text, encoding = _decoded(path, data)
     if encoding != "UTF-8":
         report.note(f"read as {encoding}", "If texts look wrong, save the file as UTF-8.")
     if "\x00" in text:
@@ -73,7 +74,7 @@ def decode(path: Path, data: bytes, report: Report) -> str:
     return text
 
 
-def _decoded(data: bytes) -> tuple[str, str]:
+def _decoded(path: Path, data: bytes) -> tuple[str, str]:
     for mark, codec, name in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(codec, "replace"), name
@@ -84,10 +85,10 @@ def _decoded(data: bytes) -> tuple[str, str]:
     try:
         return data.decode("utf-8"), "UTF-8"
     except UnicodeDecodeError:
-        return _legacy(data)
+        return _legacy(path, data)
 
 
-def _legacy(data: bytes) -> tuple[str, str]:
+def _legacy(path: Path, data: bytes) -> tuple[str, str]:
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     sound = sum(1 for char in text if char > "\x7f") - broken
@@ -98,5 +99,24 @@ def _legacy(data: bytes) -> tuple[str, str]:
     if paired >= 0.8 * high:
         chinese = data.decode("gb18030", "replace")
         if chinese.count("\ufffd") <= 0.05 * high:
+            # Two bytes of it may happen to be a character of UTF-8; three are no such accident.
+            _refuse_mixed(path, data, "\u0800", "GB18030")
             return chinese, "GB18030"
+    _refuse_mixed(path, data, "\x80", "Windows-1252")
     return data.decode("cp1252", "replace"), "Windows-1252"
+
+
+def _refuse_mixed(path: Path, data: bytes, first: str, name: str) -> None:
+    """Raise where some lines are UTF-8, with a character from `first` on, and others are not."""
+    sound, broken = 0, 0
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            if max(line.decode("utf-8"), default="") >= first:
+                sound = sound or number
+        except UnicodeDecodeError:
+            broken = broken or number
+        if sound and broken:
+            raise ImportFailed(
+                f"{path} is in two encodings: line {sound} is UTF-8, and line {broken} is not (it "
+                f"may be {name}). Save the parts in one encoding, best UTF-8, and import again."
+            )

@@ -184,11 +184,11 @@ def claims(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     return entity(frame, "claims", "claim_id", attributes, report)
 
 
-def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
+def with_scores(frame: pl.DataFrame) -> pl.DataFrame:
     """Rows with `value` (a number) or `why` (the error); lines without either are dropped.
 
-    Those belong to responses that failed: there is nothing to grade. Every error is reported. The
-    criteria of the papers are met or not; half a point of them is an error.
+    Those belong to responses that failed: there is nothing to grade. The criteria of the papers are
+    met or not; half a point of them is an error. `without_repetitions` reports what is stored.
     """
     frame = with_columns(frame, "score", "error", "response_error")
     given = ["score", "_lowest", "_highest"]
@@ -203,12 +203,6 @@ def with_scores(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     frame = frame.filter(~(failed & pl.col("error").is_null()))
     frame = frame.with_columns(why=pl.coalesce(_contradiction(frame), "error", "why")).with_columns(
         value=pl.when(pl.col("why").is_null()).then("value")
-    )
-    report.lines(
-        frame.filter(pl.col("why").is_not_null()).select("line", problem="why", value="score"),
-        what="error",
-        relation="judgments",
-        remedy="Stored without a score. Mend the cell and import again: a score takes its place.",
     )
     return frame
 
@@ -230,10 +224,14 @@ def _contradiction(frame: pl.DataFrame) -> pl.Expr:
     )
 
 
-def without_repetitions(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
-    """One row per verdict. The same twice counts once; two different scores are an error."""
+def without_repetitions(frame: pl.DataFrame, study: Study, report: Report) -> pl.DataFrame:
+    """One row per verdict, with every error reported for what became of it.
+
+    The same twice counts once, two different scores are an error, and a score goes before an error.
+    """
     first = frame.unique(KEY, keep="first", maintain_order=True)
     if first.height == frame.height:
+        _report_errors(frame.filter(pl.col("why").is_not_null()), study, report)
         return frame
     groups = frame.group_by(KEY, maintain_order=True).agg(
         pl.col("value").drop_nulls().unique(maintain_order=True).alias("_values"),
@@ -254,13 +252,50 @@ def without_repetitions(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
         relation="judgments",
         remedy="Stored once, without a score. If they are repeats or trials, give such a column.",
     )
+    is_error = pl.col("why").is_not_null()
+    has_score = pl.col("_values").list.len() == 1
+    _report_errors(frame.filter(is_error & ~has_score), study, report)
+    outdone = frame.filter(is_error & has_score)
+    report.lines(
+        outdone.select(
+            "line",
+            problem=pl.format(
+                "{}; line {} has a score for the same verdict",
+                "why",
+                pl.col("_lines").list.first(),
+            ),
+            value="score",
+        ),
+        what="refused",
+        relation="judgments",
+        remedy="Not stored: the score counts. If they are repeats or trials, give such a column.",
+    )
     kept = frame.sort(pl.col("value").is_null(), maintain_order=True)
     kept = kept.unique(KEY, keep="first", maintain_order=True).sort("line", maintain_order=True)
-    repeated = frame.height - kept.height - (disputed.height - disputed.unique(KEY).height)
+    told = outdone.height + disputed.height - disputed.unique(KEY).height
+    repeated = frame.height - kept.height - told
     if repeated:
         report.note(f"{repeated} lines repeat a verdict of another line; it counts once")
     return kept.with_columns(
         why=pl.when(clash).then(why).otherwise("why"), value=pl.when(~clash).then("value")
+    )
+
+
+def _report_errors(rows: pl.DataFrame, study: Study, report: Report) -> None:
+    """Say of lines without a score in this file whether they are stored."""
+    there = study.rows("judgments", rows.select(KEY), ("score",)).drop_nulls("score")
+    problem = pl.format("{}; the study has a score for this verdict", "why")
+    report.lines(
+        rows.join(there, on=KEY, how="semi").select("line", problem=problem, value="score"),
+        what="refused",
+        relation="judgments",
+        remedy="Not stored: a score is never replaced.",
+    )
+    report.lines(
+        rows.join(there, on=KEY, how="anti").select("line", problem="why", value="score"),
+        what="error",
+        relation="judgments",
+        remedy="Stored without a score. Mend the cell and import again: a score takes its place.",
     )
 
 

@@ -14,6 +14,8 @@ import polars as pl
 
 from ragbench.arguments import named
 from ragbench.errors import RagbenchError
+from ragbench.progress import most_frequent, say_errors
+from ragbench.slices import panel_names
 from ragbench.store import append, opened, step, study_path
 
 RULES_VERSION = 1
@@ -38,8 +40,9 @@ def judge(
 
     Columns: criterion; rule (null where a model judged); judged (a score), met (the best score),
     degenerate (rules: passes that mean nothing), repaired (read only after a repair of the reply's
-    JSON), errors, left (not judged because the work was stopped). A row `context_claims` or
-    `response_claims` counts extractions of claims, and those that found some as met.
+    JSON), errors, left (not judged because the work was stopped), error (the most frequent one). A
+    row `context_claims` or `response_claims` counts extractions of claims, and those that found
+    some as met. Where scores come from another panel by default than before, a warning says so.
 
     Only verdicts that are not there yet are made, and each is stored at once, so a run may be
     stopped at any moment and called again. What cannot be judged is an error row with the reason.
@@ -71,8 +74,10 @@ def judge(
     named(judge)
     if judge in ("rules", rules_judge()):
         con = opened(path)
+        before = _default_panels(con)
         report = _report(_judge_by_rules(con, criteria, repeats, where, retry_errors, origin))
         _say_what_is_open(path)
+        _say_what_is_new(before, path)
         return report
     if judge.startswith("rules"):
         raise RagbenchError(
@@ -82,6 +87,7 @@ def judge(
     from ragbench.judging import llm_judge
 
     con = opened(path)
+    before = _default_panels(con)
     plan = llm_judge.plan(
         con,
         judge,
@@ -102,7 +108,37 @@ def judge(
         retry_errors=retry_errors,
         calling={**calling, "base_url": base_url},
     )
-    return _report(rows)
+    report = _report(rows)
+    _say_what_is_new(before, path)
+    return report
+
+
+def _default_panels(con: Any) -> list[str]:
+    """The panels that scores come from when none is named; several are refused there."""
+    try:
+        return panel_names(con, None)
+    except RagbenchError:  # nobody has judged yet
+        return []
+
+
+def _say_what_is_new(before: list[str], path: str | os.PathLike[str]) -> None:
+    """Warn where numbers that were there without naming a panel are others from now on."""
+    if not before:
+        return
+    with opened(path) as con:
+        now = _default_panels(con)
+    if before == now:
+        return
+    told = (
+        f"come from the panel {now[0]!r} now"
+        if len(now) == 1
+        else f"are refused now, since several panels fit ({', '.join(now)})"
+    )
+    warnings.warn(
+        f"without a panel named, scores came from {', '.join(map(repr, before))} and {told}. To "
+        f"choose one: ragbench.append(path, 'study', {{'primary_panel': {before[0]!r}}}).",
+        stacklevel=3,
+    )
 
 
 def _say_what_is_open(path: str | os.PathLike[str]) -> None:
@@ -242,11 +278,15 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Counted here, as the code with which polars would do it takes 15 MB of memory."""
     names = ("judged", "met", "degenerate", "repaired", "errors", "left")
     counts: dict[tuple[str, bool, str | None], Counter[str]] = {}
+    errors: dict[tuple[str, bool, str | None], list[str]] = {}
     for row in rows:
         score, rule = row.get("score"), row.get("rule")
         highest = 1.0 if row.get("highest") is None else row["highest"]
         is_judged = score is not None
-        counts.setdefault((row["criterion"], rule is not None, rule), Counter()).update(
+        key = (row["criterion"], rule is not None, rule)
+        if row.get("error") is not None:
+            errors.setdefault(key, []).append(row["error"])
+        counts.setdefault(key, Counter()).update(
             judged=is_judged,
             met=is_judged and score == highest,
             degenerate=row.get("path") == "degenerate",
@@ -254,14 +294,17 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
             errors=row.get("error") is not None,
             left=bool(row.get("is_left")),
         )
-    return pl.DataFrame(
+    texts = {"criterion": pl.String, "rule": pl.String}
+    report = pl.DataFrame(
         [
-            (criterion, rule, *(int(count[name]) for name in names))
-            for (criterion, _, rule), count in sorted(counts.items())
+            (key[0], key[2], *(int(count[n]) for n in names), most_frequent(errors.get(key, [])))
+            for key, count in sorted(counts.items())
         ],
-        schema={"criterion": str, "rule": str} | dict.fromkeys(names, pl.Int64),
+        schema=texts | dict.fromkeys(names, pl.Int64) | {"error": pl.String},
         orient="row",
     )
+    say_errors(report)
+    return report
 
 
 def _progress(rows: list[dict[str, Any]]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragbench import prompts, taxonomy
 from ragbench.ahead import read_ahead
-from ragbench.arguments import named, sendable
+from ragbench.arguments import named, sendable, several
 from ragbench.checks import pending_rows
 from ragbench.endpoints import defaults
 from ragbench.endpoints import shown as shown_url
@@ -183,7 +183,7 @@ def _refuse_other_scale(name: str, shape: Form, lowest: float, highest: float) -
 def _chosen(con: Any, criteria: Sequence[str] | None, made: Plan) -> list[str]:
     if criteria is None:
         return [made.own_criterion] if made.own_criterion else list(DEFAULT_CRITERIA)
-    criteria = [criteria] if isinstance(criteria, str) else list(criteria)
+    criteria = several("criteria", criteria)
     known = [*_BUILT_IN, *filter(None, [made.own_criterion])]
     for name in criteria:
         if name not in known:
