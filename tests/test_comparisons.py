@@ -337,10 +337,16 @@ def test_where_may_name_the_panel(tmp_path):
     two_settings(path, [("q", [1], [1])]).close()
     ragbench.append(path, "judges", [{"judge": "gpt", "kind": "llm"}])
     con = ragbench.connect(path)
+    assert ask(con, "strict_ias", X, Y)["panel"] == "kimi"  # gpt has given no score yet
+    key = con.sql("SELECT min(response_id) FROM responses").fetchall()[0][0]
+    graded = {"response_id": key, "target_id": key, "criterion": "rejection", "score": 1.0}
+    ragbench.append(path, "judgments", [{**graded, "judge": "gpt"}])
     with pytest.raises(AmbiguousPanel, match="gpt, kimi"):
         ask(con, "strict_ias", X, Y)
     assert ask(con, "strict_ias", X, Y, where={"panel": "kimi"})["n"] == 1
     assert ask(con, "strict_ias", X, Y, where={"panel": "gpt"})["n"] == 0
+    with pytest.raises(RagbenchError, match="no verdict is by both"):
+        ask(con, "strict_ias", X, Y, where={"panel": "kimi"}, panel="gpt")
     assert ask(con, "strict_ias", {**X, "judge": "kimi"}, {**X, "judge": "gpt"})["lost_b"] == 1
     assert ragbench.independence(con, where={"panel": "kimi"})["panel"].item() == "kimi"
 
