@@ -17,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from ragbench.errors import UnknownName
+from ragbench.errors import StoreError, UnknownName
+from ragbench.files import no_folder
 from ragbench.importers.build import frames_of
 from ragbench.importers.columns import KINDS, canonical, infer_kind, require
 from ragbench.importers.read import read
@@ -61,6 +62,7 @@ def load(
     Raises:
         ImportFailed: the file cannot be read at all, or lacks a column that it needs.
         UnknownColumn: `map` names a column that is not there.
+        StoreError: the study's folder is not there, or the study cannot be used.
 
     Example:
         >>> load("study.duckdb", "verdicts.csv", map={"model": "llm"})  # doctest: +SKIP
@@ -68,6 +70,8 @@ def load(
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind", kind, KINDS, place="an import")
     study_path, file = Path(path).expanduser(), Path(source).expanduser()
+    if not os.path.isdir(study_path.absolute().parent):
+        raise StoreError(no_folder(study_path.absolute()))
     mapping, report = dict(map or {}), Report()
     given = read(file, kind, mapping, report)
     frame = canonical(file, given.source, mapping, report)
