@@ -19,8 +19,9 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
+# 3: all is done, and what the rows of a shipped study cannot give was listed.
 rebuild: $(READY) $(LOCAL)  ## the shipped studies, their figures and tables, and the notebooks
-	$(BIN)/ragbench rebuild all
+	$(BIN)/ragbench rebuild all || test $$? -eq 3
 	$(BIN)/python notebooks/run.py --out figures/out/notebooks --changed
 
 # Without dependencies: the package of the weights names a runtime that it would have to compile.

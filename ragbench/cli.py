@@ -272,8 +272,7 @@ def rebuild(
         reports.append(paper.rebuild_all(file, to, names, formats=_names(formats)))
     report = pl.concat(reports)
     _show(report, False)
-    # Of all artifacts, some need what a study does not have; one that was named must be made.
-    _exit(3 if names and report["status"].str.starts_with("not").any() else 0)
+    _exit(3 if report["status"].str.starts_with("not").any() else 0)
 
 
 @app.command()
@@ -297,10 +296,14 @@ def pack(
     terms = dict(option.split("=", 1) for option in licence or () if "=" in option)
     if len(terms) < len(licence or ()):
         raise RagbenchError("--licence is source=terms, such as --licence 'handbook=CC BY 4.0'.")
-    _show(
-        write(study, target, without=_names(without), licences=terms, formats=_names(formats)),
-        False,
-    )
+    endings = _names(formats)
+    report = write(study, target, without=_names(without), licences=terms, formats=endings)
+    _show(report, False)
+    names = set(report["file"])
+    tables = {name.removesuffix(".tex") for name in names if name.endswith(".tex")}
+    figures = {name.removesuffix(".html") for name in names if name.endswith(".html")} - tables
+    # Pictures that a browser would have drawn; each was named when it was its turn.
+    _exit(0 if {f"{figure}.{ending}" for figure in figures for ending in endings} <= names else 3)
 
 
 @app.command()
@@ -420,6 +423,7 @@ def _show(frame: pl.DataFrame, csv: bool) -> None:
 
         sys.stdout.write(to_csv(frame).decode("utf-8-sig"))
         return
+    shown, below = _begun(frame)
     with pl.Config(
         tbl_rows=-1,
         tbl_cols=-1,
@@ -427,10 +431,33 @@ def _show(frame: pl.DataFrame, csv: bool) -> None:
         tbl_hide_column_data_types=True,
         tbl_formatting="MARKDOWN",
         tbl_width_chars=10_000,
-        fmt_str_lengths=120,
+        fmt_str_lengths=10_000,
         float_precision=3,
     ):
-        print(frame)
+        print(shown, *below, sep="\n")
+
+
+def _begun(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The frame with its long texts only begun, and each of them in full, under a number."""
+    from ragbench.style import clean
+
+    numbers: dict[str, int] = {}
+
+    def begun(text: str | None) -> str | None:
+        if text is None or len(text) <= _LONGEST:
+            return text
+        number = numbers.setdefault(text, len(numbers) + 1)
+        return f"{text[:_BEGINNING]}… [{number}]"
+
+    columns = [
+        pl.Series(name, [begun(text) for text in frame[name]], dtype=pl.String)
+        for name, kind in frame.schema.items()
+        if kind == pl.String
+    ]
+    return frame.with_columns(columns), [f"[{i}] {clean(text)}" for text, i in numbers.items()]
+
+
+_LONGEST, _BEGINNING = 100, 80
 
 
 def _exit(code: int) -> None:

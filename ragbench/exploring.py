@@ -15,7 +15,7 @@ import polars as pl
 from ragbench.comparisons import are_paired, paired, unpaired
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import Where, constraint_scores, scores
-from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_name, scope
+from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_of, scope
 from ragbench.store import reading
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def failing_together(
     """
     cursor = reading(con)
     condition, values = scope(cursor, where, panel, RESPONSE_COLUMNS, "failing_together")
-    name = panel_name(cursor, panel or (where or {}).get("panel"))
+    name = panel_of(cursor, where, panel)
     models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in condition else ""
     # One number joins in half the time of three texts.
     return cursor.sql(

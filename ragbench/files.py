@@ -246,6 +246,28 @@ def stamp(file: Path) -> str:
     return f"{status.st_ino}:{status.st_mtime_ns}:{status.st_size}"
 
 
+@contextlib.contextmanager
+def in_one_piece(file: Path) -> Iterator[Path]:
+    """A path beside `file` that becomes it at the end, and is gone when anything fails.
+
+    Raises:
+        StoreError: nothing can be written there.
+    """
+    part = file.with_name(f"{file.name}.part")
+    try:
+        if not os.access(file.parent, os.W_OK):  # said before the work, not after it
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        part.unlink(missing_ok=True)
+        yield part
+        os.replace(part, file)
+    except OSError as error:
+        raise cannot_write(file, error) from None
+    finally:
+        for name in (part.name, f"{part.name}.lock"):
+            with contextlib.suppress(OSError):  # which a read-only disk raises for no file, too
+                part.with_name(name).unlink(missing_ok=True)
+
+
 def sync(place: Path) -> None:
     """Bring a file or a folder's entries to the disk; some file systems cannot, which is fine."""
     handle = os.open(place, os.O_RDONLY)
@@ -309,6 +331,13 @@ def cannot_write(file: Path, error: OSError) -> StoreError:
         f"cannot write beside {file} ({error.strerror or error}). Its folder must be there and "
         "writable: journals and the new copy of the study are made in it. Nothing stored was "
         "changed."
+    )
+
+
+def no_folder(file: Path) -> str:
+    """What a command says where the folder of a file to be made is missing: a typo makes none."""
+    return (
+        f"{file.name} was not made: there is no folder {file.parent}. Make it, or check the path."
     )
 
 

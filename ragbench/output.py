@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import json
 import os
@@ -117,9 +118,10 @@ def save(
     """One row per file written, or that could not be: path, format, note.
 
     Always written: HTML (whole, works offline), the numbers of `frame` as CSV, and a provenance
-    JSON (hash of the study behind `con`, version, call, origin, n, seed, time). `formats` adds svg,
-    pdf, png, which need a browser; where there is none, the note and one printed line say so and
-    the rest is saved. `stem` is the path without ending.
+    JSON (hash of the study behind `con`, version, call, origin, n, seed, time, and the hash of each
+    file, by which `written` knows what was changed since). `formats` adds svg, pdf, png, which need
+    a browser; where there is none, the note and one printed line say so and the rest is saved.
+    `stem` is the path without ending.
     """
     from ragbench import render
 
@@ -156,8 +158,11 @@ def write_all(
     """
     about = provenance(frame, con=con, call=call, seed=seed)
     about["formats"] = [name for name, data in content.items() if data is not None]
+    content = {**content, "csv": to_csv(frame)}
+    hashes = {name: _sha256(data) for name, data in content.items() if data is not None}
+    about["sha256"] = {**hashes, "json": _seal({**about, "sha256": hashes})}
     text = json.dumps(about, ensure_ascii=False, indent=2, default=str) + "\n"
-    content = {**content, "csv": to_csv(frame), "json": text.encode("utf-8")}
+    content["json"] = text.encode("utf-8")
     rows = []
     for name, data in content.items():
         path = Path(f"{stem}.{name}")
@@ -165,6 +170,34 @@ def write_all(
             write(path, data)
         rows.append({"path": str(path), "format": name, "note": note if data is None else ""})
     return pl.DataFrame(rows, schema={"path": pl.String, "format": pl.String, "note": pl.String})
+
+
+def written(stem: str | Path) -> dict[str, Any]:
+    """The provenance of what was saved at `stem`, with *intact*: the endings of unchanged files.
+
+    Empty when there is none that can be read. A file is unchanged when its content is still what
+    was written, the provenance itself included.
+    """
+    try:
+        about = json.loads(Path(f"{stem}.json").read_text(encoding="utf-8"))
+        hashes = {name: about["sha256"][name] for name in about["sha256"] if name.isalnum()}
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return {}
+    now = {}
+    for name in hashes:
+        with contextlib.suppress(OSError):
+            now[name] = _sha256(Path(f"{stem}.{name}").read_bytes())
+    now["json"] = _seal({**about, "sha256": {k: v for k, v in hashes.items() if k != "json"}})
+    return {**about, "intact": [name for name in hashes if hashes[name] == now.get(name)]}
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _seal(about: dict[str, Any]) -> str:
+    """A hash of a provenance, the same when it comes back from JSON."""
+    return _sha256(json.dumps(about, sort_keys=True, default=str).encode("utf-8"))
 
 
 def provenance(
@@ -178,11 +211,13 @@ def provenance(
     import ragbench
     from ragbench.facts import origins
 
-    study = None
+    study = file = None
     if con is not None:
         from ragbench.checks import content_hash
+        from ragbench.store import study_path
 
         study = content_hash(con)
+        file = file_mark(study_path(con))
     counts = [name for name in frame.columns if name == "n" or name.endswith("_n")]
     n = {
         name.removesuffix("_n"): {"lowest": frame[name].min(), "highest": frame[name].max()}
@@ -190,6 +225,7 @@ def provenance(
     }
     return {
         "study_hash": study,
+        "study_file": file,
         "ragbench": ragbench.__version__,
         "call": call,
         "origin": origins(frame),
@@ -198,6 +234,11 @@ def provenance(
         "n": n,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def file_mark(path: Path) -> str:
+    """What tells the study at `path` from other files of its name, and names no place."""
+    return _sha256(str(path).encode("utf-8", "surrogateescape"))[:12]
 
 
 def _each_text(column: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import html
 import importlib.metadata
+import json
 import os
 import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from ragbench import __version__, output, relations
 from ragbench.checks import check, content_hash, ledger
 from ragbench.errors import ExportFailed, RagbenchError, UnknownName
 from ragbench.exports import export, load_folder
+from ragbench.files import fold_lock, in_one_piece, no_folder
 from ragbench.store import connect
 from ragbench.style import clean
 
@@ -54,18 +57,19 @@ def pack(
 
     Raises:
         UnknownName: a part in `without` that there is not.
-        ExportFailed: `target` exists, or cannot be written.
+        ExportFailed: `target` exists, lies in no folder that there is, or cannot be written.
         StoreError: the study cannot be read.
     """
     for part in without:
         if part not in PARTS:
             raise UnknownName("part", part, PARTS, place="a pack")
     goal = Path(target).expanduser().resolve()
-    if goal.exists():
+    if os.path.lexists(goal):
         raise ExportFailed(f"{goal} exists. Name a folder or a .zip file that does not.")
+    if not os.path.isdir(goal.parent):
+        raise ExportFailed(no_folder(goal))
     con = connect(path)
     try:
-        goal.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=goal.parent, prefix=".ragbench-pack-") as made:
             folder = Path(made) / (goal.stem if goal.suffix == ".zip" else goal.name)
             folder.mkdir()
@@ -222,10 +226,7 @@ def _inert(value: object) -> str:
 
 def _sums(folder: Path) -> pl.DataFrame:
     """The files with their sizes and hashes, also written to SHA256SUMS as `sha256sum` reads it."""
-    rows = [
-        (name, file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
-        for name, file in _files(folder)
-    ]
+    rows = [(name, file.stat().st_size, _sha256(file)) for name, file in _files(folder)]
     text = "".join(f"{digest}  {name}\n" for name, _, digest in rows)
     (folder / "SHA256SUMS").write_text(text, encoding="utf-8")
     return pl.DataFrame(rows, {"file": str, "bytes": int, "sha256": str}, orient="row")
@@ -240,53 +241,139 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 def opened(path: str | os.PathLike[str]) -> Path:
     """The study file of a pack, made from its rows when absent; of a study, the study itself.
 
-    A `.zip` is unpacked beside itself. The study of a pack stands in the pack, `study.duckdb`.
+    A `.zip` is unpacked beside itself, into a folder whose name tells its content: another archive
+    under the same name gets another folder. The study of a pack stands in the pack, `study.duckdb`,
+    and is made again when the rows are others. Nothing that was changed by hand is used or lost.
 
     Raises:
-        RagbenchError: the archive cannot be read, or a file in it was changed (SHA256SUMS).
+        RagbenchError: the archive cannot be read or unpacked, or a file of the pack is not what
+            the pack was made with (SHA256SUMS, the archive), or its study not what its rows give.
         ImportFailed: the pack holds no rows.
     """
     place = Path(path).expanduser().resolve()
-    if place.is_file() and zipfile.is_zipfile(place):
-        place = _unpacked(place)
-    if not place.is_dir():
-        return place
-    study = place / "study.duckdb"
-    if not study.exists():
+    try:
+        if place.is_file() and zipfile.is_zipfile(place):
+            place = _unpacked(place)
+        if not place.is_dir():
+            return place
         _refuse_changed(place)
-        load_folder(study, place / "rows" if (place / "rows").is_dir() else place)
-    return study
+        return _study(place)
+    except OSError as error:
+        raise RagbenchError(
+            f"{place} cannot be opened: {error}. Copy it to a folder that you may read and write."
+        ) from None
 
 
 def _unpacked(archive: Path) -> Path:
-    folder = archive.with_suffix("")
-    if not folder.exists():
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".ragbench-pack-") as made:
-            try:
-                with zipfile.ZipFile(archive) as there:
-                    there.extractall(made)  # which keeps to the folder, whatever the names say
-            except (OSError, zipfile.BadZipFile) as error:
+    """The folder that holds what is in `archive` now, all of it."""
+    folder = archive.with_name(f"{archive.name}.{_sha256(archive)[:12]}")
+    try:
+        with zipfile.ZipFile(archive) as there:
+            if not os.path.lexists(folder):
+                _unpack(there, folder)
+            if not _is_in(folder, there):
                 raise RagbenchError(
-                    f"{archive} cannot be unpacked: {error}. Get it again."
-                ) from None
-            inside = list(Path(made).iterdir())
-            os.replace(inside[0] if len(inside) == 1 else made, folder)
-            Path(made).mkdir(exist_ok=True)
+                    f"{folder} is not what {archive.name} holds: something in it was changed. Move "
+                    "it away, and the archive is unpacked again; to use it as it is, name the "
+                    "folder."
+                )
+    # What the format allows, and this Python does not: a password, another compression.
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise RagbenchError(
+            f"{archive} cannot be unpacked beside itself: {error}. Get it again, or copy it to a "
+            "folder that you may write to."
+        ) from None
     return folder
 
 
+def _unpack(archive: zipfile.ZipFile, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragbench-pack-") as made:
+        whole = Path(made) / "pack"
+        whole.mkdir()
+        archive.extractall(whole)  # which keeps to the folder, whatever the names say
+        inside = list(whole.iterdir())
+        try:
+            os.replace(inside[0] if len(inside) == 1 and inside[0].is_dir() else whole, folder)
+        except OSError:
+            if not folder.is_dir():  # another process may have been here
+                raise
+
+
+def _is_in(folder: Path, archive: zipfile.ZipFile) -> bool:
+    """Whether `folder` has every file of the archive as it is there, and no other rows."""
+    names = {
+        "/".join(part for part in info.filename.split("/") if part not in ("", ".", "..")): info
+        for info in archive.infolist()
+        if not info.is_dir()
+    }
+    top, *others = {name.partition("/")[:2] for name in names} or {("", "")}
+    if not others and top[1]:  # one folder holds it all
+        names = {name.partition("/")[2]: info for name, info in names.items()}
+    rows = {name for name, _ in _files(folder) if name.endswith(".parquet")}
+    return rows <= names.keys() and all(
+        (folder / name).is_file() and (folder / name).read_bytes() == archive.read(info)
+        for name, info in names.items()
+    )
+
+
 def _refuse_changed(folder: Path) -> None:
-    """Raise when the rows are not those that the pack was made with."""
+    """Raise when a file of the pack, or its rows or definitions, are not what it was made with."""
     sums = folder / "SHA256SUMS"
-    if not sums.exists():
+    if not sums.is_file():
         return
-    for line in sums.read_text(encoding="utf-8").splitlines():
-        digest, _, name = line.partition("  ")
+    lines = sums.read_text(encoding="utf-8", errors="replace").splitlines()
+    digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    added = [
+        name
+        for part in ("rows/*.parquet", "definitions/*.sql")
+        for file in sorted(folder.glob(part))
+        if (name := file.relative_to(folder).as_posix()) not in digests
+    ]
+    for name in (*digests, *added):
         file = folder / name
-        if not name.startswith("rows/"):
-            continue
-        if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+        if not file.is_file() or _sha256(file) != digests.get(name):
             raise RagbenchError(
                 f"{file} is not the file that the pack was made with (SHA256SUMS). Get the pack "
-                "again; to use changed rows, delete SHA256SUMS."
+                "again; to use it as it is now, delete SHA256SUMS."
             )
+
+
+def _study(folder: Path) -> Path:
+    """The study of the rows in `folder`, which a note beside it knows."""
+    study, note = folder / "study.duckdb", folder / "study.duckdb.json"
+    source = folder / "rows" if (folder / "rows").is_dir() else folder
+    files = [source / f"{relation}.parquet" for relation in relations.KEYS]
+    rows = {file.stem: _sha256(file) for file in files if file.exists()}
+    if (made := _made_from(study, note)) == rows:
+        return study
+    if study.exists() and made is None:
+        raise RagbenchError(
+            f"{study} is not what the rows beside it gave: it was made or changed in another way. "
+            "To use it, name the file itself; to have it made from the rows, move it away."
+        )
+    with fold_lock(folder / "study.duckdb.making"):  # programs that start together
+        if _made_from(study, note) != rows:
+            with in_one_piece(study) as part:
+                load_folder(part, source)
+                with connect(part) as con:
+                    about = {"rows": rows, "content_hash": content_hash(con)}
+                output.write(note, json.dumps(about, indent=2).encode())
+    return study
+
+
+def _made_from(study: Path, note: Path) -> dict[str, str] | None:
+    """The hashes of the rows that `study` was made from; None when it is not what they gave."""
+    try:
+        about = json.loads(note.read_text(encoding="utf-8"))
+        rows: dict[str, str] = about["rows"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    if not study.exists():
+        return None
+    with connect(study) as con:
+        return rows if about.get("content_hash") == content_hash(con) else None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

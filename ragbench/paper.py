@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from ragbench.errors import RagbenchError, StoreError, UnknownName
 from ragbench.metrics import constraint_scores, scores
 from ragbench.printed import against_paper, paper_name, published
 from ragbench.shipped import shipped
-from ragbench.store import connect, refresh
+from ragbench.store import connect, refresh, study_path
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -216,8 +216,10 @@ def rebuild_all(
 
     Writes each picture (tables: HTML, LaTeX, Markdown), its numbers and its provenance to `out`.
     `cells` counts the cells by how they stand to the paper. What was made from the same rows by the
-    same version in the same formats is left alone (status *unchanged*). An artifact that the study
-    cannot give is named with the reason (*not made: …*); the others are made.
+    same version in the same formats, and is still what was written, is left alone (status
+    *unchanged*). An artifact that the study cannot give has no path and is named with the reason
+    (*not made: …*); the others are made. Where a former one was removed, or came from another study
+    file, the status says so.
 
     Raises:
         UnknownName: no such artifact, or no such format.
@@ -229,27 +231,27 @@ def rebuild_all(
         if ending not in output.FORMATS:
             raise UnknownName("format", ending, output.FORMATS, place="figures")
     con = connect(path)
-    study = content_hash(con)
     report = Path(out) / "rebuilt.csv"
     rows = {row["artifact"]: row for row in _last(report)}
-    chosen = list(names or ARTIFACTS)
+    chosen = list(dict.fromkeys(names or ARTIFACTS))
+    for name in chosen:
+        if not _is_current(name, con, Path(out) / name, formats):
+            rows.pop(name, None)
+    _note(report, rows)  # which says nothing of what is being made, should this call be stopped
     for name in chosen:
         began, stem = time.perf_counter(), Path(out) / name
-        wanted = formats if ARTIFACTS[name].draw else _TABLE_FORMATS
-        if name in rows and _is_current(stem, study, wanted):
-            rows[name] |= {"status": "unchanged"}
+        if name in rows:
+            rows[name] |= {"status": "unchanged", "path": f"{stem}.html"}
         else:
-            rows[name] = {"artifact": name, "path": f"{stem}.html"}
-            try:
-                rows[name] |= _made(name, con, stem, formats)
-            except StoreError:
-                raise
-            except RagbenchError as error:
-                rows[name]["status"] = f"not made: {error}"
+            rows[name] = {"artifact": name, **_made_or_not(name, con, stem, formats)}
         rows[name]["seconds"] = round(time.perf_counter() - began, 2)
-    all_of_it = pl.DataFrame([rows[name] for name in ARTIFACTS if name in rows], schema=_REPORT)
-    output.write(report, output.to_csv(all_of_it))
+    _note(report, rows)
     return pl.DataFrame([rows[name] for name in chosen], schema=_REPORT)
+
+
+def _note(report: Path, rows: Mapping[str, dict[str, Any]]) -> None:
+    frame = pl.DataFrame([rows[name] for name in ARTIFACTS if name in rows], schema=_REPORT)
+    output.write(report, output.to_csv(frame))
 
 
 def _last(report: Path) -> list[dict[str, Any]]:
@@ -272,12 +274,48 @@ _REPORT: dict[str, Any] = {
 }
 
 
+def _made_or_not(name: str, con: Con, stem: Path, formats: Sequence[str]) -> dict[str, Any]:
+    """Make one artifact in the place of the former one; what the report says about it.
+
+    Of the former one nothing stays that would pass for this one: formats that were made before are
+    made again, and what cannot be made is removed, unless somebody changed it.
+    """
+    former = _former(name, stem)
+    kept = [ending for ending in former.get("intact", ()) if ending in output.FORMATS]
+    try:
+        about = _made(name, con, stem, list(dict.fromkeys([*formats, *kept])))
+    except StoreError:
+        raise
+    except RagbenchError as error:
+        about = {"status": f"not made: {error}", "new": ()}
+    new = about.pop("new")
+    gone = [ending for ending in former.get("intact", ()) if ending not in new]
+    for ending in gone:
+        with contextlib.suppress(OSError):
+            Path(f"{stem}.{ending}").unlink(missing_ok=True)
+    if former.get("study_file") not in (None, output.file_mark(study_path(con))):
+        about["status"] += "; what stood here came from another study file"
+    elif gone:
+        about["status"] += f"; the former {', '.join(gone)} was removed"
+    return about
+
+
+def _former(name: str, stem: Path) -> dict[str, Any]:
+    """The provenance of what `rebuild_all` last made of this artifact at `stem`."""
+    about = output.written(stem)
+    return about if about.get("call") == _call(name) else {}
+
+
+def _call(name: str) -> str:
+    return f"ragbench rebuild {name}"
+
+
 def _made(name: str, con: Con, stem: Path, formats: Sequence[str]) -> dict[str, Any]:
-    """Make and save one artifact; what the report says about it."""
+    """Make and save one artifact; what the report says about it, and *new*: what was written."""
     from ragbench import tables
 
     made = rebuild(name, con)
-    about: dict[str, Any] = {"frame": made.frame, "con": con, "call": f"ragbench rebuild {name}"}
+    about: dict[str, Any] = {"frame": made.frame, "con": con, "call": _call(name)}
     if made.figure is not None:
         files = output.save(made.figure, stem, formats=formats, **about)
     else:
@@ -295,15 +333,17 @@ def _made(name: str, con: Con, stem: Path, formats: Sequence[str]) -> dict[str, 
         "origin": "; ".join(made.frame["origin"].drop_nulls().unique().sort()),
         "cells": ", ".join(f"{count} {status}" for status, count in sorted(cells)) or None,
         "status": notes[0] if notes else "made",
+        "path": f"{stem}.html",
+        "new": files.filter(note="")["format"].to_list(),
     }
 
 
-def _is_current(stem: Path, study: str, formats: Sequence[str]) -> bool:
-    """Whether the artifact at `stem` was made from these rows by this version, in all formats."""
-    try:
-        about = json.loads(Path(f"{stem}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    is_same = about.get("study_hash") == study and about.get("ragbench") == __version__
-    wanted = {"html", "csv", *formats}
-    return is_same and all(Path(f"{stem}.{ending}").exists() for ending in wanted)
+def _is_current(name: str, con: Con, stem: Path, formats: Sequence[str]) -> bool:
+    """Whether what stands at `stem` is what these rows and this version gave, in all formats."""
+    former = _former(name, stem)
+    wanted = {"html", "csv", "json", *(formats if ARTIFACTS[name].draw else _TABLE_FORMATS)}
+    return (
+        former.get("study_hash") == content_hash(con)
+        and former.get("ragbench") == __version__
+        and wanted <= set(former["intact"]) == set(former["sha256"])
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import ragbench as rb
 from ragbench import checks, cli
 
+ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("ragbench"))
 
 
@@ -186,6 +188,118 @@ def test_exported_csv_is_inert_and_parquet_comes_back_whole(tmp_path: Path) -> N
     rb.load_folder(tmp_path / "again.duckdb", tmp_path / "parquet")
     first, second = (checks.content_hash(rb.connect(p)) for p in (path, tmp_path / "again.duckdb"))
     assert first == second
+
+
+def test_all_artifacts_of_which_some_cannot_be_made_exit_with_3_and_nothing_is_cut(
+    unjudged: Path, tmp_path: Path
+) -> None:
+    run("judge", unjudged)
+    done = run("rebuild", "all", "--study", unjudged, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    report = rb.output.read_csv(tmp_path / "out" / unjudged.stem / "rebuilt.csv")
+    lacking = report.filter(pl.col("status").str.starts_with("not made"))
+    assert 0 < lacking.height < report.height
+    assert lacking["status"].str.len_chars().max() > 120
+    for status in lacking["status"]:
+        assert status in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:20])) < 250, "a table that can still be read"
+
+
+def test_long_texts_follow_the_table_in_full_once_and_act_as_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = "很长的一句话。" * 40 + "\x1b[31mred\nend"
+    frame = pl.DataFrame({"a": ["short", long, long, None], "b": [1, 2, 3, 4], "c": [long] * 4})
+    cli._show(frame, False)
+    said = capsys.readouterr().out
+    assert said.count("很长的一句话。" * 40) == 1
+    assert said.splitlines()[-1].startswith("[1] 很长")
+    assert said.splitlines()[-1].endswith("red end")
+    assert said.count("… [1] |") == 6
+    cli._show(frame, True)
+    assert capsys.readouterr().out.count("很长的一句话。" * 40) == 6
+
+
+@pytest.mark.parametrize(("code", "passes"), [(0, True), (3, True), (1, False), (130, False)])
+def test_make_rebuild_goes_on_where_artifacts_were_left_out_and_only_there(
+    code: int, passes: bool, tmp_path: Path
+) -> None:
+    for name, ends in (("ragbench", code), ("python", 0)):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "$0"\nexit {ends}\n', encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["make", "rebuild", f"BIN={tmp_path}", "-o", ".venv/ready", "-o", ".venv/ready-local"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) == passes, done.stdout + done.stderr
+    assert (f"{tmp_path}/python\n" in done.stdout) == passes
+
+
+def test_a_pack_without_a_picture_that_was_asked_for_exits_with_3(
+    unjudged: Path, tmp_path: Path
+) -> None:
+    run("judge", unjudged)
+    environment = {**os.environ, "BROWSER_PATH": "/nowhere/chromium"}
+    for ending, code in (("html", 0), ("svg", 3)):
+        done = subprocess.run(
+            [PROGRAM, "pack", unjudged, tmp_path / f"{ending}.zip", "--formats", ending],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert (tmp_path / f"{ending}.zip").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "typo/s.duckdb", "STUDY/verdicts.csv"],
+        ["import", "typo/s.duckdb", "STUDY/verdicts.csv", "--dry-run"],
+        ["sample", "typo/s.duckdb"],
+        ["pack", "STUDY", "typo/p.zip"],
+        ["pack", "STUDY", "typo/p"],
+        ["scores", "typo/s.duckdb"],
+        ["judge", "typo/s.duckdb"],
+        ["run", "typo/s.duckdb", "--model", "local/smollm2"],
+    ],
+)
+def test_a_typo_in_a_folder_makes_no_folder_and_is_named(
+    words: list[str], unjudged: Path, tmp_path: Path
+) -> None:
+    run("judge", unjudged)
+    (tmp_path / "verdicts.csv").write_text(
+        "query,model,criterion,judge,score\nq,m,rejection,j,1\n", encoding="utf-8"
+    )
+    typed = [
+        word.replace("STUDY/", f"{tmp_path}/").replace("STUDY", str(unjudged)) for word in words
+    ]
+    done = run(*typed, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert str(tmp_path / "typo") in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "typo").exists()
+
+
+def test_what_the_readmes_commands_leave_is_no_change_of_the_checkout() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = set(re.findall(r"(?<![\w/])(?:example|mine)\.\w+|(?<= )exported(?= )", readme))
+    assert made >= {"example.duckdb", "example.zip", "exported", "mine.duckdb"}
+    made |= {"figures/out/x.html", "example.zip.0123456789ab/README.md", "exported/rows.csv"}
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *(made - {"exported"})],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode > 1:
+        pytest.skip("not a git checkout")
+    assert set(done.stdout.split()) == made - {"exported"}
 
 
 def test_rebuild_leaves_alone_what_has_not_changed(unjudged: Path, tmp_path: Path) -> None:

@@ -120,6 +120,23 @@ def test_saving_writes_picture_numbers_and_provenance(tmp_path):
     assert output.read_csv(tmp_path / "new" / "glm-4.5.csv").equals(FRAME)
 
 
+def test_what_was_changed_since_it_was_written_is_told(tmp_path):
+    stem = tmp_path / "a"
+    assert output.written(stem) == {}
+    output.write_all(stem, {"html": b"<p>", "svg": None}, frame=FRAME, call="dots")
+    assert output.written(stem)["call"] == "dots"
+    assert output.written(stem)["intact"] == ["html", "csv", "json"]
+    (tmp_path / "a.html").write_bytes(b"<b>")
+    (tmp_path / "a.csv").unlink()
+    about = (tmp_path / "a.json").read_text("utf-8")
+    assert output.written(stem)["intact"] == ["json"]
+    (tmp_path / "a.json").write_text(about.replace('"dots"', '"bars"'), "utf-8")
+    assert output.written(stem)["intact"] == []
+    for text in ("[]", "nonsense", '{"sha256": 3}', "{}", '{"sha256": {"../../x": "0"}}'):
+        (tmp_path / "a.json").write_text(text)
+        assert not output.written(stem).get("intact")
+
+
 class Tags(HTMLParser):
     """What a page fetches; text inside scripts is not markup."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -109,6 +112,153 @@ def test_a_changed_pack_is_refused(study, tmp_path):
         packs.opened(target)
     (target / "SHA256SUMS").unlink()
     assert packs.opened(target).exists()
+
+
+def small(file: Path, text: str) -> Path:
+    """A study of one document that holds `text`."""
+    rb.append(file, {"documents": [{"doc_id": "d", "text": text}]})
+    return file
+
+
+def archive(folder: Path, text: str, name: str = "p.zip") -> Path:
+    """The rows of such a study, archived with sums as `pack` does, without its artifacts."""
+    made = folder / f"of {text}" / "p"
+    con = rb.connect(small(folder / f"{text}.duckdb", text))
+    rb.export(con, made / "rows")
+    (made / "definitions").mkdir()
+    (made / "definitions" / "scores.sql").write_text("SELECT 1;")
+    packs._sums(made)
+    with zipfile.ZipFile(folder / name, "w") as there:
+        for part, file in packs._files(made):
+            there.write(file, f"p/{part}")
+    return folder / name
+
+
+def text_of(study: Path) -> str:
+    return rb.connect(study).sql("SELECT text FROM documents").fetchall()[0][0]
+
+
+def test_another_archive_under_the_name_of_one_gives_its_own_rows(tmp_path):
+    first = packs.opened(archive(tmp_path, "one"))
+    assert text_of(first) == "one"
+    second = packs.opened(archive(tmp_path, "two"))
+    assert (text_of(second), text_of(first)) == ("two", "one")
+    assert packs.opened(tmp_path / "p.zip") == second
+
+
+def test_a_folder_of_the_archives_name_is_neither_used_nor_touched(tmp_path):
+    mine = tmp_path / "p"
+    mine.mkdir()
+    shutil.copy(small(tmp_path / "mine.duckdb", "mine"), mine / "study.duckdb")
+    before = (mine / "study.duckdb").read_bytes()
+    assert text_of(packs.opened(archive(tmp_path, "theirs"))) == "theirs"
+    assert (mine / "study.duckdb").read_bytes() == before
+    assert [file.name for file in mine.iterdir()] == ["study.duckdb"]
+
+
+@pytest.mark.parametrize("part", ["rows/documents.parquet", "definitions/scores.sql", "SHA256SUMS"])
+@pytest.mark.parametrize("was_open", [True, False])
+def test_what_was_changed_after_unpacking_is_refused_also_when_opened_again(
+    part, was_open, tmp_path
+):
+    file = archive(tmp_path, "one")
+    folder = packs.opened(file).parent
+    if not was_open:
+        (folder / "study.duckdb").unlink()
+    with (folder / part).open("ab") as handle:
+        handle.write(b" ")
+    with pytest.raises(RagbenchError, match=rf"{folder.name} is not what p\.zip holds"):
+        packs.opened(file)
+    shutil.rmtree(folder)
+    assert text_of(packs.opened(file)) == "one"
+
+
+@pytest.mark.parametrize(
+    "change", ["rows", "definitions", "prompts", "added", "removed", "listing"]
+)
+def test_a_changed_file_of_a_pack_is_refused_also_when_its_study_stands(change, packed, tmp_path):
+    packs.opened(packed)
+    folder = tmp_path / "pack"
+    shutil.copytree(packed, folder)
+    said = {
+        "rows": folder / "rows" / "judgments.parquet",
+        "definitions": folder / "definitions" / "scores.sql",
+        "prompts": next((folder / "prompts").glob("*.md")),
+        "added": folder / "rows" / "claims.parquet",
+        "removed": folder / "rows" / "judgments.parquet",
+        "listing": folder / "README.md",
+    }[change]
+    if change == "removed":
+        said.unlink()
+    elif change == "listing":
+        (folder / "SHA256SUMS").write_bytes(b"\xff\n")
+    elif change == "added":
+        assert not said.exists()
+        shutil.copy(folder / "rows" / "runs.parquet", said)
+    else:
+        said.write_bytes(said.read_bytes() + b"\n")
+    with pytest.raises(RagbenchError, match="is not the file that the pack was made with"):
+        packs.opened(folder)
+
+
+def test_the_study_of_a_folder_is_made_again_when_its_rows_are_others(tmp_path):
+    folder = tmp_path / "rows of mine"
+    rb.export(rb.connect(small(tmp_path / "a.duckdb", "one")), folder)
+    study = packs.opened(folder)
+    before = study.stat().st_mtime_ns
+    assert text_of(packs.opened(folder)) == "one"
+    assert study.stat().st_mtime_ns == before
+    rb.export(rb.connect(small(tmp_path / "b.duckdb", "two")), folder)
+    assert text_of(packs.opened(folder)) == "two"
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_study_that_rows_did_not_give_is_neither_used_nor_overwritten(is_ours, tmp_path):
+    folder = tmp_path / "folder"
+    rb.export(rb.connect(small(tmp_path / "a.duckdb", "one")), folder)
+    study = folder / "study.duckdb"
+    if is_ours:
+        packs.opened(folder)
+        rb.append(study, "models", [{"model": "added later"}])
+    else:
+        shutil.copy(small(tmp_path / "b.duckdb", "mine"), study)
+    before = study.read_bytes()
+    with pytest.raises(RagbenchError, match=r"study\.duckdb is not what the rows beside it gave"):
+        packs.opened(folder)
+    assert study.read_bytes() == before
+    assert packs.opened(study) == study
+    study.unlink()
+    assert text_of(packs.opened(folder)) == "one"
+
+
+def refuse(*_, **__):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), "here")
+
+
+@pytest.mark.parametrize("place", ["tempfile.mkdtemp", "os.replace", "zipfile.ZipFile.extractall"])
+def test_an_archive_in_a_folder_that_takes_nothing_is_one_line(place, tmp_path, monkeypatch):
+    file = archive(tmp_path, "one")
+    monkeypatch.setattr(place, refuse)
+    with pytest.raises(RagbenchError, match=r"p\.zip cannot be .*Read-only.*copy it to") as said:
+        packs.opened(file)
+    assert len(str(said.value).splitlines()) == 1
+
+
+def test_an_archive_that_cannot_be_read_is_one_line(tmp_path):
+    file = archive(tmp_path, "one")
+    content = bytearray(file.read_bytes())
+    for at in (10, 60, 200):  # the method of the first file, its content
+        content[at] ^= 0x55
+    file.write_bytes(content)
+    with pytest.raises(RagbenchError, match=r"p\.zip cannot be unpacked"):
+        packs.opened(file)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "p.zip."))]
+
+
+def test_a_pack_goes_into_a_folder_that_is_there(study, tmp_path):
+    with pytest.raises(ExportFailed, match=f"there is no folder {tmp_path / 'typo'}"):
+        rb.pack(study, tmp_path / "typo" / "pack.zip")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_pack_never_overwrites_and_leaves_nothing_half_written(study, tmp_path):

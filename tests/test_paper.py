@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
+from conftest import study_rows
 from typer.testing import CliRunner
 
 import ragbench as rb
-from ragbench import paper, paper_judges, printed
+from ragbench import paper, paper_judges, printed, render
 from ragbench.cli import app
 from ragbench.errors import RagbenchError, UnknownName
 
@@ -361,12 +363,143 @@ def test_rebuild_all_makes_what_it_can_and_names_the_rest(study: Path, tmp_path:
     assert status["table3"].startswith("not made: the study has no responses in conflict contexts")
     assert (status["table5"], status["figure2"]) == ("made", "made")
     assert report["cells"][0] == "20 cannot be rebuilt from rows, 15 differs"
+    assert report["path"].to_list() == [
+        str(tmp_path / "out" / "table5.html"),
+        None,
+        str(tmp_path / "out" / "figure2.html"),
+    ]
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {f"table5.{e}" for e in ("html", "tex", "md", "csv", "json")} | {
         f"figure2.{e}" for e in ("html", "csv", "json")
     } | {"rebuilt.csv"}
     again = paper.rebuild_all(study, tmp_path / "out", names)
     assert again["status"].to_list() == ["unchanged", status["table3"], "unchanged"]
+
+
+ENDINGS = {"figure2": ("html", "csv", "json"), "table5": ("html", "tex", "md", "csv", "json")}
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [(name, ending) for name, all_ in ENDINGS.items() for ending in all_]
+)
+@pytest.mark.parametrize("damage", ["other", "emptied", "gone"])
+def test_an_artifact_that_was_changed_is_made_again(
+    name: str, ending: str, damage: str, study: Path, tmp_path: Path
+) -> None:
+    paper.rebuild_all(study, tmp_path, [name])
+    file = tmp_path / f"{name}.{ending}"
+    before = file.read_bytes()
+    assert paper.rebuild_all(study, tmp_path, [name])["status"].to_list() == ["unchanged"]
+    if damage == "gone":
+        file.unlink()
+    elif ending == "json" and damage == "other":  # as readable as before, and no longer true
+        file.write_bytes(before.replace(b'"recorded"', b'"measured"'))
+        assert file.read_bytes() != before
+    else:
+        file.write_bytes(b"tampered" if damage == "other" else b"")
+    assert paper.rebuild_all(study, tmp_path, [name])["status"].to_list() == ["made"]
+    if ending != "json":  # which holds the time
+        assert file.read_bytes() == before
+    assert paper.rebuild_all(study, tmp_path, [name])["status"].to_list() == ["unchanged"]
+
+
+def without_rejection(study: Path) -> None:
+    """Let `study` be one that cannot give figure2 any more, but still table5."""
+    rows = {name: rows for name, rows in study_rows().items() if name != "evidence"}
+    rows["judgments"] = [row for row in rows["judgments"] if row["criterion"] == "adherence"]
+    study.unlink()
+    rb.append(study, rows, origin="recorded")
+
+
+def test_what_cannot_be_made_any_more_leaves_nothing_behind(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    paper.rebuild_all(study, out, ["table5", "figure2"])
+    (out / "figure2.txt").write_text("mine")
+    without_rejection(study)
+    report = paper.rebuild_all(study, out, ["figure2"])
+    assert report["status"][0].startswith("not made: the study has no rejection verdicts")
+    assert report["status"][0].endswith("; the former html, csv, json was removed")
+    assert report["path"].to_list() == [None]
+    assert {file.name for file in out.glob("figure2.*")} == {"figure2.txt"}
+    assert rb.output.read_csv(out / "rebuilt.csv")["path"].to_list() == [
+        str(out / "table5.html"),
+        None,
+    ]
+
+
+def test_what_somebody_changed_is_not_removed_and_not_named(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    paper.rebuild_all(study, out, ["figure2"])
+    (out / "figure2.html").write_text("notes of mine")
+    without_rejection(study)
+    assert paper.rebuild_all(study, out, ["figure2"])["path"].to_list() == [None]
+    assert {file.name for file in out.glob("figure2.*")} == {"figure2.html"}
+    rb.output.save(
+        paper.rebuild("figure7", rb.connect(study)).figure,
+        out / "figure2",
+        frame=pl.DataFrame({"n": [1]}),
+        call="by hand",
+    )
+    paper.rebuild_all(study, out, ["figure2"])
+    assert {file.suffix for file in out.glob("figure2.*")} == {".html", ".csv", ".json"}
+
+
+def test_another_study_in_the_place_of_one_is_said_and_growth_is_not(
+    study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    paper.rebuild_all(study, out, ["table5", "figure2"])
+    rb.append(study, "models", [{"model": "another"}])
+    grown = paper.rebuild_all(study, out, ["table5", "figure2"])
+    assert grown["status"].to_list() == ["made", "made"]
+    other = tmp_path / "elsewhere" / study.name
+    other.parent.mkdir()
+    shutil.copy(study, other)
+    rb.append(other, "models", [{"model": "one more"}])
+    report = paper.rebuild_all(other, out, ["table5", "figure2"])
+    assert report["status"].to_list() == ["made; what stood here came from another study file"] * 2
+    again = paper.rebuild_all(other, out, ["table5", "figure2"])
+    assert again["status"].to_list() == ["unchanged", "unchanged"]
+    assert str(tmp_path) not in (out / "figure2.json").read_text(encoding="utf-8")
+
+
+def test_formats_that_were_made_before_never_stay_behind(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter([b"first", b"second", render.NoImages("there is no browser")])
+
+    def images(_: Any, formats: list[str]) -> dict[str, bytes]:
+        found = next(drawn)
+        if isinstance(found, Exception):
+            raise found
+        return dict.fromkeys(formats, found)
+
+    monkeypatch.setattr(render, "images", images)
+    paper.rebuild_all(study, tmp_path / "out", ["figure2"], formats=["svg"])
+    file = tmp_path / "out" / "figure2.svg"
+    assert file.read_bytes() == b"first"
+    rb.append(study, "models", [{"model": "another"}])
+    paper.rebuild_all(study, tmp_path / "out", ["figure2"])
+    assert file.read_bytes() == b"second"
+    rb.append(study, "models", [{"model": "one more"}])
+    report = paper.rebuild_all(study, tmp_path / "out", ["figure2"])
+    assert report["status"][0].startswith("not written: there is no browser")
+    assert not file.exists()
+
+
+def test_a_stopped_call_leaves_no_word_on_what_it_was_making(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper.rebuild_all(study, tmp_path / "out", ["table5", "figure2"])
+    rb.append(study, "models", [{"model": "another"}])
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rb.output, "save", stop)  # after the table
+    with pytest.raises(KeyboardInterrupt):
+        paper.rebuild_all(study, tmp_path / "out", ["table5", "figure2"])
+    assert rb.output.read_csv(tmp_path / "out" / "rebuilt.csv").is_empty()
 
 
 def test_wrong_names_are_refused_before_anything_is_written(study: Path, tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 
-from ragbench import stats
+from ragbench import simulate, stats
+from ragbench.errors import StoreError
 from ragbench.simulate import small
 
 SETS = 150
@@ -98,3 +103,45 @@ def test_holm_keeps_ten_comparisons_without_effect_from_giving_one() -> None:
         family.append(bool(stats.adjust(values)["reject_holm"].any()))
     assert share(single) > 0.15
     assert share(family) < 0.12
+
+
+# ---------------------------------------------------------------- where a study can be made
+
+
+@pytest.fixture
+def unmade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rows are drawn in this test: a place that takes none is to be refused before."""
+    monkeypatch.setattr(simulate, "frames", lambda *_, **__: pytest.fail("rows were drawn"))
+
+
+def test_a_missing_folder_is_named_and_not_made(unmade: None, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"there is no folder {tmp_path / 'typo'}"):
+        simulate.study(tmp_path / "typo" / "s.duckdb")
+    assert not list(tmp_path.iterdir())
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_read_only_folder_is_one_line(
+    unmade: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(Path, "unlink", refuse)  # a read-only disk refuses it for no file, too
+    with pytest.raises(StoreError, match=r"cannot write beside .*s\.duckdb") as said:
+        simulate.study(tmp_path / "s.duckdb")
+    assert len(str(said.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["pathlib.Path.unlink", "os.replace", "ragbench.simulate.frames"])
+def test_a_disk_that_takes_no_more_is_one_line_and_leaves_nothing(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "frames", lambda *_, **__: ({}, {}))
+    monkeypatch.setattr(simulate, "_store", lambda part, *_: part.write_bytes(b"rows"))
+    monkeypatch.setattr(place, refuse)
+    with pytest.raises(StoreError, match=r"cannot write beside .*Read-only"):
+        simulate.study(tmp_path / "s.duckdb")
+    assert not (tmp_path / "s.duckdb").exists()
+    assert place == "pathlib.Path.unlink" or not list(tmp_path.iterdir())

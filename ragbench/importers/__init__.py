@@ -17,8 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from ragbench.errors import ImportFailed, UnknownName
-from ragbench.files import study_file
+from ragbench.errors import ImportFailed, StoreError, UnknownName
+from ragbench.files import no_folder, study_file
 from ragbench.importers.build import frames_of
 from ragbench.importers.columns import KINDS, canonical, infer_kind, require
 from ragbench.importers.read import read
@@ -63,6 +63,7 @@ def load(
         ImportFailed: the file cannot be read at all, lacks a column that it needs, or has one that
             may hold verdicts and is not mapped.
         UnknownColumn: `map` names a column that is not there.
+        StoreError: the study's folder is not there, or the study cannot be used.
 
     Example:
         >>> load("study.duckdb", "verdicts.csv", map={"model": "llm"})  # doctest: +SKIP
@@ -70,6 +71,8 @@ def load(
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind", kind, KINDS, place="an import")
     study_path = study_file(path)
+    if not os.path.isdir(study_path.absolute().parent):
+        raise StoreError(no_folder(study_path.absolute()))
     try:
         file = Path(source).expanduser()
     except TypeError:

@@ -8,10 +8,9 @@ what is ours is told apart in docs/simulation.md.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,34 +40,24 @@ def study(
 
     Raises:
         UnknownName: an effect that cannot be planted.
-        StoreError: `path` exists: simulated rows share no file with others.
+        StoreError: `path` exists (simulated rows share no file with others), lies in no folder that
+            there is, or cannot be written.
 
     Example:
         >>> study("sim.duckdb", seed=1).filter(status="not attainable")  # doctest: +SKIP
     """
+    from ragbench.files import in_one_piece, no_folder, study_file
     from ragbench.simulate.report import report
     from ragbench.store import connect
 
-    file = Path(path).expanduser().resolve()
-    if file.exists():
+    file = study_file(path)
+    if os.path.lexists(file):
         raise StoreError(f"{file} exists; a simulated study gets a file of its own. Name another.")
-    rows, config = frames(seed, effects=effects)
-    with _in_one_piece(file) as part:
-        _store(part, rows, config)
+    if not os.path.isdir(file.parent):
+        raise StoreError(no_folder(file))
+    with in_one_piece(file) as part:
+        _store(part, *frames(seed, effects=effects))
     return report(connect(file))
-
-
-@contextlib.contextmanager
-def _in_one_piece(file: Path) -> Iterator[Path]:
-    """A path beside `file` that becomes it at the end, and is gone when anything fails."""
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    try:
-        yield part
-        os.replace(part, file)
-    finally:
-        for name in (part.name, f"{part.name}.lock"):
-            part.with_name(name).unlink(missing_ok=True)
 
 
 def _store(path: Path, rows: dict[str, pl.DataFrame], config: dict[str, Any]) -> None:
