@@ -517,3 +517,9 @@ def test_the_command_makes_one_table_of_a_study(study: Path, tmp_path: Path) -> 
     text = (tmp_path / "out" / "study" / "table2.md").read_text(encoding="utf-8")
     assert "| model\\-a |" in text or "| model-a |" in text
     assert "| 83.3 | 2 |" in text  # 5/6 of two, by hand in conftest.py
+
+
+def test_a_difference_of_nothing_but_last_bits_is_nought() -> None:
+    for value in (80.0, 80.00000000000001, 79.99999999999999):
+        difference = printed.compared({"value": value, "n": 1, "origin": "measured"}, "80.0")
+        assert str(difference["difference"]) == "0.0"

@@ -235,6 +235,7 @@ def test_the_report_names_the_most_frequent_error(
     assert ask(path, server, "ok", limit=1)["error"] is None
     assert capsys.readouterr().out == ""
     monkeypatch.setattr("ragbench.progress._is_notebook", lambda: True)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     models = {"ok": "ok", "ok/long": "long"}
     report = answer(path, models, base_url=server.base_url, retry=QUICK, limit=3)
     assert report["error"][0] is None
