@@ -75,7 +75,7 @@ class Picture(go.FigureWidget):  # type: ignore[misc]
 
     def draw(self, figure: go.Figure) -> None:
         """Show another figure."""
-        gone = self.layout.to_plotly_json().keys() - figure.layout.to_plotly_json().keys()
+        gone = self.layout._props.keys() - figure.layout._props.keys()
         with self.batch_update():
             self.data = ()
             self.layout = figure.layout
