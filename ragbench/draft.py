@@ -6,8 +6,9 @@ picture. The methods here have the names that plotly's figures have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, Protocol
 
 import plotly.graph_objects as go
 
@@ -59,8 +60,38 @@ class Draft:
         Raises:
             ValueError: a property that plotly does not know, or a value that it cannot have.
         """
-        layout = {**self.layout, "annotations": self._texts, "shapes": self._shapes}
-        return go.Figure({"data": self.traces, "layout": layout})
+        return go.Figure({"data": self.traces, "layout": self.whole_layout()})
+
+    def whole_layout(self) -> dict[str, Any]:
+        """The layout with its texts and shapes."""
+        return {**self.layout, "annotations": self._texts, "shapes": self._shapes}
+
+
+P = ParamSpec("P")
+
+
+class Drawn(Protocol[P]):
+    """A function that gives a figure, and of which `draft` gives the draft."""
+
+    draft: Callable[P, Draft]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> go.Figure: ...
+
+
+def drawn(make: Callable[P, Draft]) -> Drawn[P]:
+    """The function of a figure from that of its draft.
+
+    Who hands the picture on to plotly, which checks it again, takes the draft: half the time.
+    """
+
+    @wraps(make)
+    def figure(*args: P.args, **kwargs: P.kwargs) -> go.Figure:
+        return make(*args, **kwargs).figure()
+
+    made: Any = figure
+    made.draft = make
+    made.__annotations__ = {**make.__annotations__, "return": "go.Figure"}
+    return made
 
 
 def _merged(into: dict[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:

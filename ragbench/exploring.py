@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 
 from ragbench.comparisons import are_paired, paired, unpaired
+from ragbench.draft import Draft, drawn
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.metrics import Where, constraint_scores, scores
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_of, scope
@@ -57,13 +58,15 @@ class Look(NamedTuple):
     """What a state shows."""
 
     frame: pl.DataFrame
-    figure: go.Figure
+    draft: Draft
     code: str
     notes: list[str]  # what must be known beside the picture: small n, empty slices, tests
-    cells: tuple[list[Any], list[Any]] = (
-        [],
-        [],
-    )  # what the rows and columns of a heat map stand for
+    cells: tuple[list[Any], list[Any]] = ([], [])  # what rows and columns of a heat map stand for
+
+    @property
+    def figure(self) -> go.Figure:
+        """The picture."""
+        return self.draft.figure()
 
 
 def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -123,8 +126,8 @@ def _dots(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     from ragbench import figures
 
     frame, call, metric = _scored(con, state, [state["by"]])
-    figure = figures.dots(frame, metric, title=_title(state, metric))
-    return Look(frame, figure, f'frame = {call}\nrb.figures.dots(frame, "{metric}")', [])
+    draft = figures.dots.draft(frame, metric, title=_title(state, metric))
+    return Look(frame, draft, f'frame = {call}\nrb.figures.dots(frame, "{metric}")', [])
 
 
 def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -135,10 +138,10 @@ def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         raise RagbenchError(f"a heat map needs two groupings, and both are {by}. Choose another.")
     frame, call, metric = _scored(con, state, [by, across])
     cells = frame.filter(pl.col(by).is_not_null() & pl.col(across).is_not_null())
-    figure = figures.heatmap(cells, across, by, metric, title=_title(state, metric))
+    draft = figures.heatmap.draft(cells, across, by, metric, title=_title(state, metric))
     code = f'frame = {call}\nrb.figures.heatmap(frame, "{across}", "{by}", "{metric}")'
     lines, columns = (cells[name].unique(maintain_order=True).to_list() for name in (by, across))
-    return Look(frame, figure, code, [], (lines, columns))
+    return Look(frame, draft, code, [], (lines, columns))
 
 
 def _profile(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -146,9 +149,9 @@ def _profile(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     from ragbench import figures
 
     frame = constraint_scores(con, "dimension", state["where"], state["panel"])
-    figure = figures.dots(frame, "adherence", title="Which requirements are met?")
+    draft = figures.dots.draft(frame, "adherence", title="Which requirements are met?")
     call = _call("constraint_scores", state, '"dimension"')
-    return Look(frame, figure, f'frame = {call}\nrb.figures.dots(frame, "adherence")', [])
+    return Look(frame, draft, f'frame = {call}\nrb.figures.dots(frame, "adherence")', [])
 
 
 def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -158,13 +161,13 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     a, b = state["a"], state["b"]
     if not a or not b or a == b:
         said = "Choose two sides that differ, such as two models or two settings."
-        return Look(pl.DataFrame(), empty(said, "A paired difference"), "", [])
+        return Look(pl.DataFrame(), empty.draft(said, "A paired difference"), "", [])
     compare = paired if are_paired(a, b) else unpaired  # the same instances, or groups of them
     frame = compare(con, state["metric"], a, b, state["where"], state["panel"])
     sides = " − ".join(", ".join(_words(value) for value in side.values()) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
     title = f"Difference in {_label(state['metric'])}"
-    figure = figures.forest(rows, label="comparison", p_value="p_value", title=title)
+    draft = figures.forest.draft(rows, label="comparison", p_value="p_value", title=title)
     call = _call(compare.__name__, state, f'"{state["metric"]}", {a!r}, {b!r}')
     row = frame.row(0, named=True)
     if compare is paired:
@@ -178,11 +181,11 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         ]
     if row["p_value"] is not None:
         notes.append(f"p = {row['p_value']:.3g} (t clustered by query)")
-    drawn = (
+    picture = (
         f"rows = frame.with_columns(comparison=pl.lit({sides!r}))\n"
         'rb.figures.forest(rows, label="comparison", p_value="p_value")'
     )
-    return Look(frame, figure, f"frame = {call}\n{drawn}", notes)
+    return Look(frame, draft, f"frame = {call}\n{picture}", notes)
 
 
 def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -192,14 +195,15 @@ def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     call = f"frame = {_call('exploring.failing_together', state)}"
     if frame["lift"].null_count() == frame.height:
         said = "No two requirements failed together."
-        return Look(frame, empty(said, "Failing together"), call, [])
+        return Look(frame, empty.draft(said, "Failing together"), call, [])
     said = "lift: how many times as often as independent failures would both fail; 1 is chance"
     lines = _mirrored(frame)["dimension"].unique(maintain_order=True).to_list()
     code = f"{call}\nrb.exploring.lift_map(frame)"
-    return Look(frame, lift_map(frame), code, [said], (lines, lines))
+    return Look(frame, lift_map.draft(frame), code, [said], (lines, lines))
 
 
-def lift_map(frame: pl.DataFrame) -> go.Figure:
+@drawn
+def lift_map(frame: pl.DataFrame) -> Draft:
     """The lifts of `failing_together` as a heat map, each pair on both sides of the diagonal."""
     from ragbench import figures
     from ragbench.facts import value_label
@@ -210,7 +214,7 @@ def lift_map(frame: pl.DataFrame) -> go.Figure:
         )
     )
     title = "Which requirements fail together?"
-    return figures.heatmap(
+    return figures.heatmap.draft(
         cells, "other", "dimension", "lift", title=title, percent=False, digits=1
     )
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import render, style
-from ragbench.draft import Draft, Trace, trace
+from ragbench.draft import Draft, Trace, drawn, trace
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, groups, is_share, metric_label, points, unit
 from ragbench.figures_effects import forest
@@ -92,7 +92,8 @@ def gap(
     ).figure()
 
 
-def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Figure:
+@drawn
+def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> Draft:
     """One dot per row of `frame`, highest value on top, with its 95 % interval and n.
 
     Where rows are missing, a faint wider band reaches from the value if all of them failed to the
@@ -105,7 +106,7 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
     read = points(frame, metric, place="frame for figures.dots")
     title = metric_label(metric) if title is None else title
     if frame.is_empty():
-        return empty("No rows to draw: the frame is empty.", title)
+        return empty.draft("No rows to draw: the frame is empty.", title)
     rows = read.sort("value", descending=True, nulls_last=True, maintain_order=True).to_dicts()
     figure = Draft([_dot_trace(row, place, metric) for place, row in enumerate(rows)])
     notes = facts(frame, [metric])
@@ -121,7 +122,7 @@ def dots(frame: pl.DataFrame, metric: str, *, title: str | None = None) -> go.Fi
         span=_span(rows) if is_share(metric) else None,
         right=("n", ["–" if row["n"] is None else f"{row['n']:,}" for row in rows]),
         notes=notes,
-    ).figure()
+    )
 
 
 def _gap(loose: Row, strict: Row) -> float | None:

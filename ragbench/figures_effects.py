@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import style
-from ragbench.draft import Draft, Trace, trace
+from ragbench.draft import Draft, Trace, drawn, trace
 from ragbench.errors import UnknownColumn
 from ragbench.facts import facts, lowered, marks, metric_label
 from ragbench.layout import (
@@ -28,6 +27,7 @@ NO_ROWS = "No rows to draw: the frame is empty."
 STARS = "* p < .05, ** p < .01, *** p < .001"
 
 
+@drawn
 def forest(
     frame: pl.DataFrame,
     value: str = "difference",
@@ -40,7 +40,7 @@ def forest(
     reference: float = 0.0,
     beside: str | None = None,
     percent: bool = True,
-) -> go.Figure:
+) -> Draft:
     """Effects with their intervals around a line at `reference`, in the order of the frame.
 
     Numbers at the right are percentage points, with stars by the column `p_value` (* < .05,
@@ -57,7 +57,7 @@ def forest(
     name = metric_label(value)
     title = name if title is None else title
     if frame.is_empty():
-        return empty(NO_ROWS, title)
+        return empty.draft(NO_ROWS, title)
     second: list[Row] = []
     notes = facts(frame, [value])
     if beside is not None:
@@ -94,7 +94,7 @@ def forest(
     )
     ends_shown = [row[end] for row in (*rows, *second) for end in ("value", "low", "high")]
     around(made, [end for end in ends_shown if end is not None], reference, percent=percent)
-    return made.figure()
+    return made
 
 
 def need(frame: pl.DataFrame, column: str, place: str) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from plotly.colors import sample_colorscale
 
 from ragbench import style
-from ragbench.draft import Draft, Trace, trace
+from ragbench.draft import Draft, Trace, drawn, trace
 from ragbench.errors import RagbenchError, UnknownColumn
 from ragbench.facts import facts, is_proportion, marks, metric_label, unit, value_label
 from ragbench.layout import (
@@ -232,6 +232,7 @@ def _overlap(a: Box, b: Box) -> float:
     return across * up if across > 0 and up > 0 else 0.0
 
 
+@drawn
 def heatmap(
     frame: pl.DataFrame,
     x: str,
@@ -241,7 +242,7 @@ def heatmap(
     title: str | None = None,
     percent: bool | None = None,
     digits: int = 2,
-) -> go.Figure:
+) -> Draft:
     """One cell per row of the frame, its number on it, darker for more, n in the hover.
 
     Columns and rows come in the order in which the frame names them. Colours run from the lowest
@@ -260,7 +261,7 @@ def heatmap(
     title = metric_label(value) if title is None else title
     known = [row["value"] for row in down if row["value"] is not None]
     if not known:
-        return empty("No cells to draw: the frame is empty or has no values.", title)
+        return empty.draft("No cells to draw: the frame is empty or has no values.", title)
     is_percent = is_proportion(frame, value) if percent is None else percent
     cells: dict[tuple[str, str], Row] = {}
     for top, row in zip(across, down, strict=True):
@@ -284,7 +285,7 @@ def heatmap(
     if any(row is None or row["value"] is None for line in grid for row in line):
         notes.append("×: no rows or no value")
     notes += [t for t in facts(frame, [value], each="cell") if not t.startswith("bars: ")]
-    return _as_grid(figure, title, notes, lines, columns).figure()
+    return _as_grid(figure, title, notes, lines, columns)
 
 
 def _cells(

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ragbench import style
-from ragbench.draft import Draft
+from ragbench.draft import Draft, drawn
 from ragbench.facts import SIMULATED
 
 LABEL_SIZE, NOTE_SIZE, TITLE_SIZE = 13, 12, 16
@@ -235,14 +235,15 @@ def right_note(figure: Draft, text: str, **where: Any) -> None:
     figure.add_annotation(text=text, **{**look, **where})
 
 
-def empty(why: str, title: str) -> go.Figure:
+@drawn
+def empty(why: str, title: str) -> Draft:
     """A picture of nothing that says why."""
     figure = Draft()
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     lines = [style.label(line) for line in style.wrapped(why, 64)]
     note(figure, "<br>".join(lines), x=0.5, y=0.5, xanchor="center", font_size=LABEL_SIZE)
-    return framed(figure, title, [], {"l": 12, "r": 12}, 60).figure()
+    return framed(figure, title, [], {"l": 12, "r": 12}, 60)
 
 
 @functools.cache

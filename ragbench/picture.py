@@ -7,6 +7,8 @@ from typing import Any
 import plotly.graph_objects as go
 import traitlets
 
+from ragbench.draft import Draft
+
 # Plotly's widget is one module of five megabytes, and anywidget gives a module two seconds to load:
 # after that it drops every message to the widget for good, so on a busy machine the picture appears
 # and never changes again. This module loads at once, keeps the messages that come before plotly's
@@ -73,12 +75,17 @@ class Picture(go.FigureWidget):  # type: ignore[misc]
         if self._is_whole:
             super().open()
 
-    def draw(self, figure: go.Figure) -> None:
-        """Show another figure."""
-        gone = self.layout._props.keys() - figure.layout._props.keys()
+    def draw(self, draft: Draft) -> None:
+        """Show another figure.
+
+        Raises:
+            ValueError: a property that plotly does not know, or a value that it cannot have.
+        """
+        before = {*self.layout._props}
         with self.batch_update():
             self.data = ()
-            self.layout = figure.layout
-            self.add_traces(figure.data)
-        if gone:  # what a layout leaves out stays in the browser until it is taken away by name
+            self.layout = draft.whole_layout()
+            self.add_traces(draft.traces)
+        # What a layout leaves out stays in the browser until it is taken away by name.
+        if gone := before - self.layout._props.keys():
             self._send_relayout_msg(dict.fromkeys(gone))

@@ -216,7 +216,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         if self._figure is None:
             self._figure = Picture(shown.figure)
         else:
-            self._figure.draw(shown.figure)
+            self._figure.draw(shown.draft)
         for trace in self._figure.data:
             trace.on_click(self._clicked)
         used = USED[self.state["view"]]
@@ -275,7 +275,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
             return
         try:
             files = output.save(
-                go.Figure(self._look.figure),
+                self._look.figure,
                 Path(self._stem.value),
                 frame=self._look.frame,
                 con=self._con,
