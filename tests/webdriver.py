@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -222,15 +223,25 @@ class Notebook:
         window.open(f"{address}lab?reset")
         started = "return window.jupyterapp && window.jupyterapp.restored && true"
         wait(lambda: window.run(started), "JupyterLab in the browser")
-        # What double-clicking the file does; without a kernel when told so.
-        window.run(
-            "window.jupyterapp.restored.then(() => window.jupyterapp.commands.execute("
-            "'docmanager:open', {path: arguments[0], factory: 'Notebook', ...arguments[1]}))",
-            name,
-            {} if has_kernel else {"kernelPreference": NO_KERNEL},
-        )
-        opened = "return panel.context.isReady && panel.content.widgets.length > 1"
-        wait(lambda: self._run(opened), f"{name} opened")
+        options = {} if has_kernel else {"kernelPreference": NO_KERNEL}
+        asked = -math.inf
+
+        def opened() -> Any:
+            # What double-clicking the file does; again when nothing came of it, as a page that
+            # goes on loading forgets what it was asked. It reveals what is open already.
+            nonlocal asked
+            if time.monotonic() - asked > 30:
+                asked = time.monotonic()
+                window.run(
+                    "window.jupyterapp && window.jupyterapp.restored.then(() => "
+                    "window.jupyterapp.commands.execute('docmanager:open', "
+                    "{path: arguments[0], factory: 'Notebook', ...arguments[1]}))",
+                    name,
+                    options,
+                )
+            return self._run("return panel.context.isReady && panel.content.widgets.length > 1")
+
+        wait(opened, f"{name} opened")
 
     def _run(self, script: str, *arguments: Any) -> Any:
         """The script with `app`, the open `panel` and its `cells`; null before they are there."""
