@@ -108,7 +108,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         sides = w.HBox([self._controls["a"], self._controls["b"]], layout=_flow())
         wide = w.Layout(overflow="auto hidden", max_width="100%")  # scrolls in a narrow window
         picture = w.Box([self._figure], layout=wide)
-        behind = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 30em"))
+        beside = w.VBox([self._heading, self._responses], layout=w.Layout(flex="1 1 30em"))
         filters = w.HBox(list(self._filters.values()), layout=_flow())
         folded = w.Accordion([filters, sides], titles=("Filters", "Compare: a − b"))
         super().__init__(
@@ -116,7 +116,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
                 chosen,
                 folded,
                 self._notes,
-                w.HBox([picture, behind], layout=_flow()),
+                w.HBox([picture, beside], layout=_flow()),
                 self._code,
                 w.HBox([self._stem, self._save, self._saved], layout=_flow()),
                 self._page,
