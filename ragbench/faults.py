@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ragbench import relations
 from ragbench.metrics import taken_names
+from ragbench.summaries import scores_of
 
 
 class Fault(NamedTuple):
@@ -48,16 +49,15 @@ def _orphans() -> list[Fault]:
     ]
 
 
-def _sums_differ(kind: str, *fractions: str) -> tuple[str, str, str]:
-    """Rounded, because the last bit of a sum depends on the order in which threads add up."""
+def _differs(summary: str, example: str, *fractions: str) -> tuple[str, str, str]:
+    """Fractions are rounded: the last bit of a sum depends on the order in which threads add up."""
     rounded = ", ".join(f"round({name}, 6) AS {name}" for name in fractions)
-    kept, again = (
-        f"SELECT * REPLACE ({rounded}) FROM {kind}_{end}" for end in ("by_query", "sums")
-    )
+    shown = f"* REPLACE ({rounded})" if fractions else "*"
+    kept, again = (f"SELECT {shown} FROM {part}" for part in (summary, f"({scores_of(summary)})"))
     return (
-        f"{kind}_by_query",
+        summary,
         "it differs from its definition in scores.sql; fold again",
-        f"SELECT query_id AS example FROM ({kept} EXCEPT {again} "
+        f"SELECT {example} AS example FROM ({kept} EXCEPT {again} "
         f"UNION ALL ({again} EXCEPT {kept}))",
     )
 
@@ -155,20 +155,8 @@ _PARTICULAR = (
         "SELECT DISTINCT instance_id AS example FROM wanted "
         "SEMI JOIN (SELECT * FROM verifications WHERE NOT passed) AS v USING (instance_id)",
     ),
-    (
-        "adherence_summary",
-        "it differs from its definition in scores.sql; fold again",
-        "SELECT response_id AS example FROM "
-        "(SELECT * FROM response_scores EXCEPT SELECT * FROM adherence_summary "
-        "UNION ALL (SELECT * FROM adherence_summary EXCEPT SELECT * FROM response_scores))",
-    ),
-    (
-        "criterion_summary",
-        "it differs from its definition in scores.sql; fold again",
-        "SELECT response_id AS example FROM "
-        "(SELECT * FROM criterion_scores EXCEPT SELECT * FROM criterion_summary "
-        "UNION ALL (SELECT * FROM criterion_summary EXCEPT SELECT * FROM criterion_scores))",
-    ),
-    _sums_differ("adherence", "loose_ias", "loose_ias_triggered", "loose_rules"),
-    _sums_differ("criterion", "value"),
+    _differs("adherence_summary", "response_id"),
+    _differs("criterion_summary", "response_id"),
+    _differs("adherence_by_query", "query_id", "loose_ias", "loose_ias_triggered", "loose_rules"),
+    _differs("criterion_by_query", "query_id", "value"),
 )

@@ -56,29 +56,38 @@ def log_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.wal")
 
 
-def open_study(file: Path, *, read_only: bool, alias: str = "store") -> duckdb.DuckDBPyConnection:
-    """An in-memory connection with `file` attached under `alias`, and a view for each relation.
+def open_study(
+    file: Path,
+    *,
+    read_only: bool,
+    alias: str = "store",
+    con: duckdb.DuckDBPyConnection | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """`con`, or a new in-memory connection, with `file` attached under `alias`.
 
-    Read-only there are also the views of `views.sql`, and the summaries under their public names.
+    Read-only there is a view for each relation and those of `views.sql`, and the summaries have
+    their public names. A writer uses the file's own tables, and its fold computes the definitions.
 
     Raises:
         StoreError: as in `layout_version`, and for an older layout.
     """
-    con = duckdb.connect()
+    con = con or duckdb.connect()
     try:
         con.execute(f"SET temp_directory = {quote(_spill_folder())}")
         attach(con, file, read_only=read_only, alias=alias)
         if _version(con, file, alias) < SCHEMA_VERSION:
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
-        point_views(con, alias)
-        con.execute(
-            "CREATE VIEW scoped AS SELECT * FROM wanted;"
-            "CREATE VIEW scoped_queries AS SELECT DISTINCT query_id FROM adherence_summary"
-        )
-        if read_only:  # a fold computes the definitions by itself; readers have its summaries
-            con.execute(relations.read_sql("views.sql"))
-            con.execute("CREATE VIEW response_scores AS SELECT * FROM adherence_summary")
-            con.execute("CREATE VIEW criterion_scores AS SELECT * FROM criterion_summary")
+        if read_only:
+            point_views(con, alias)
+            con.execute(
+                "CREATE VIEW scoped AS SELECT * FROM wanted;"
+                "CREATE VIEW scoped_queries AS SELECT DISTINCT query_id FROM adherence_summary;"
+                f"{relations.read_sql('views.sql')}"
+                "CREATE VIEW response_scores AS SELECT * FROM adherence_summary;"
+                "CREATE VIEW criterion_scores AS SELECT * FROM criterion_summary"
+            )
+        else:
+            con.execute(f"USE {alias}")
     except BaseException:
         con.close()
         raise
@@ -127,24 +136,31 @@ def attach(
 
 
 @contextlib.contextmanager
-def peeking(file: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
-    """`file` attached read-only as `store` to a connection without views, and its schema version.
+def peeking(
+    file: Path, con: duckdb.DuckDBPyConnection | None = None
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
+    """`con`, or a connection for the purpose, with `file` attached read-only as `store`.
+
+    And the schema version of the file, at most this package's. There are no views.
 
     Raises:
-        StoreError: as in `layout_version`.
+        StoreError: the file is foreign, damaged, newer, or cannot be read.
     """
-    with duckdb.connect() as con:
-        attach(con, file, read_only=True)
-        yield con, _version(con, file, "store")
+    with duckdb.connect() if con is None else contextlib.nullcontext(con) as peeker:
+        attach(peeker, file, read_only=True)
+        try:
+            yield peeker, _version(peeker, file, "store")
+        finally:
+            peeker.execute("DETACH store")
 
 
-def layout_version(file: Path) -> int:
+def layout_version(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> int:
     """The schema version of `file`, at most this package's. The file is whole, as far as it says.
 
     Raises:
         StoreError: the file is foreign, damaged, newer, or cannot be read.
     """
-    with peeking(file) as (_, version):
+    with peeking(file, con) as (_, version):
         return version
 
 

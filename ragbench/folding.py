@@ -16,7 +16,6 @@ from filelock import Timeout
 from ragbench import relations, rows
 from ragbench.errors import BadRow, RagbenchError
 from ragbench.files import (
-    attach,
     cannot_write,
     copy_of,
     create,
@@ -26,6 +25,7 @@ from ragbench.files import (
     layout_version,
     make_copy,
     open_study,
+    peeking,
     put_in_place,
     say,
     spare_memory,
@@ -60,8 +60,10 @@ _overhead: dict[Path, float] = {}
 """Seconds that the last fold spent on copying, opening and writing rather than on its rows."""
 
 
-def fold(path: str | os.PathLike[str]) -> None:
+def fold(path: str | os.PathLike[str], con: duckdb.DuckDBPyConnection | None = None) -> None:
     """Bring all complete journal lines into the file. Steps and `connect` do this by themselves.
+
+    `con` is an in-memory connection with nothing on it, made ahead; it stays so.
 
     Raises:
         StoreError: the file cannot be rewritten; the journals keep the rows.
@@ -70,7 +72,7 @@ def fold(path: str | os.PathLike[str]) -> None:
     if not has_journals(file):
         return
     with fold_lock(file):
-        fold_journals(file)
+        fold_journals(file, con)
 
 
 def fold_quietly(file: Path, patience: float = 0.0) -> None:
@@ -95,15 +97,16 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
         say(f"rows in {journal_folder(file)} are not shown yet: {error}")
 
 
-def fold_journals(file: Path) -> None:
+def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
     ended = [journal for journal in journals(file) if has_ended(journal)]
-    offsets = _offsets(file)
-    while found := _take(file, offsets):
-        offsets.update({journal: end for journal, (_, end) in found.items()})
-        there = {journal.stem for journal in journals(file)}
-        offsets = {journal: end for journal, end in offsets.items() if journal in there}
-        _fold_lines(file, [line for lines, _ in found.values() for line in lines], offsets)
+    with _usable(con) as con:
+        offsets = _offsets(file, con)
+        while found := _take(file, offsets):
+            offsets.update({journal: end for journal, (_, end) in found.items()})
+            there = {journal.stem for journal in journals(file)}
+            offsets = {journal: end for journal, end in offsets.items() if journal in there}
+            _fold_lines(file, [line for lines, _ in found.values() for line in lines], offsets, con)
     for journal in ended:
         journal.unlink(missing_ok=True)
         journal.with_suffix(".lock").unlink(missing_ok=True)
@@ -112,10 +115,19 @@ def fold_journals(file: Path) -> None:
             journal_folder(file).rmdir()
 
 
-def _fold_lines(file: Path, lines: list[bytes], ends: Mapping[str, int]) -> None:
+def _usable(
+    con: duckdb.DuckDBPyConnection | None,
+) -> contextlib.AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """`con`, or a connection that is closed at the end: to make one takes 13 ms."""
+    return duckdb.connect() if con is None else contextlib.nullcontext(con)
+
+
+def _fold_lines(
+    file: Path, lines: list[bytes], ends: Mapping[str, int], con: duckdb.DuckDBPyConnection
+) -> None:
     frames, unfit = parse(lines)
     set_aside(file, unfit)
-    rewrite(file, lambda con: _add_journaled(con, frames, ends))
+    rewrite(file, lambda cursor: _add_journaled(cursor, frames, ends), con)
 
 
 def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes], int]]:
@@ -136,7 +148,9 @@ def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes]
 
 
 def rewrite(
-    file: Path, change: Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]]
+    file: Path,
+    change: Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]],
+    con: duckdb.DuckDBPyConnection | None = None,
 ) -> pl.DataFrame:
     """Apply `change` to a copy of the study, which takes its place (the lock is held).
 
@@ -147,25 +161,26 @@ def rewrite(
     try:
         discard(copy)
         is_new = not file.exists()
-        if is_new:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            create(copy)
-        else:
-            if layout_version(file) < SCHEMA_VERSION:
-                migrate(file, is_locked=True)
-            make_copy(file, copy)
-        con = open_study(copy, read_only=False)
-        try:
-            spare_memory(con)
-            con.execute("BEGIN")
-            changing = time.monotonic()
-            report, is_changed = change(con)
-            began += time.monotonic() - changing
-            con.execute("COMMIT")
-            con.execute("CHECKPOINT store")
-            con.execute("DETACH store")
-        finally:
-            con.close()
+        with _usable(con) as con:
+            if is_new:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                create(copy)
+            else:
+                if layout_version(file, con) < SCHEMA_VERSION:
+                    migrate(file, is_locked=True)
+                make_copy(file, copy)
+            try:
+                # On a cursor: what it leaves behind is gone with it.
+                with open_study(copy, read_only=False, con=con.cursor()) as cursor:
+                    spare_memory(cursor)
+                    cursor.execute("BEGIN")
+                    changing = time.monotonic()
+                    report, is_changed = change(cursor)
+                    began += time.monotonic() - changing
+                    cursor.execute("COMMIT")
+                    cursor.execute("CHECKPOINT store")
+            finally:
+                con.execute("DETACH DATABASE IF EXISTS store")
         if is_new or is_changed:
             put_in_place(copy, file)
     except OSError as error:
@@ -247,7 +262,8 @@ def _add(
     same = _same(KEYS[relation], "t", "i")
     con.execute(f"DELETE FROM _incoming AS i USING store.main.{relation} AS t WHERE {same}")
     inserted = con.execute(
-        f"INSERT INTO store.main.{relation} SELECT * EXCLUDE (_seq, _line) FROM _incoming"
+        f"INSERT INTO store.main.{relation} "
+        f"SELECT {relations.listed(relations.columns(relation))} FROM _incoming"
     ).fetchall()[0][0]
     con.execute(f"DROP TABLE IF EXISTS _new_{relation}")
     con.execute(f"ALTER TABLE _incoming RENAME TO _new_{relation}")
@@ -268,22 +284,31 @@ class _Stream:
 def _sort_out(
     con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame, beside: Frames
 ) -> None:
-    """Make `_incoming` of `_given`: one row a key, with `_line`, which says what goes together."""
+    """Make `_incoming` of `_given`: one row a key, a success before an error, the first of equals.
+
+    `_line` says what goes together: in an append the n-th row of a key goes with the n-th.
+    """
     key = ", ".join(f'i."{name}"' for name in KEYS[relation])
-    source = "SELECT * FROM _given"
-    if "_line" not in frame.columns:  # in an append the n-th row of a key goes with the n-th
-        number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq)"
-        source = f"SELECT i.*, {number} AS _line FROM _given AS i"
-    if any(beside.get(name) is not None for name, to in FOLLOWS.items() if to == relation):
-        con.execute(f"CREATE OR REPLACE TEMP TABLE _given_{relation} AS {source}")
-        source = f"SELECT * FROM _given_{relation}"
-    dropped = ""
-    order = "i.error IS NOT NULL, i._seq" if relation in SUPERSEDED else "i._seq"
-    if (parent := FOLLOWS.get(relation)) and not beside.get(parent, pl.DataFrame()).is_empty():
-        dropped = _of_another(parent)
+    parent = FOLLOWS.get(relation)
+    has_parent = parent is not None and not beside.get(parent, pl.DataFrame()).is_empty()
+    is_parent = any(name in beside and to == relation for name, to in FOLLOWS.items())
+    is_numbered = "_line" in frame.columns
+    source = "_given"
+    if is_parent or (has_parent and not is_numbered):
+        number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq) AS _line"
+        source = f"_given_{relation}"
+        con.execute(
+            f"CREATE OR REPLACE TEMP TABLE {source} AS "
+            f"SELECT i.*{'' if is_numbered else f', {number}'} FROM _given AS i"
+        )
+    first = "min(i._seq)"
+    if relation in SUPERSEDED:
+        first = "arg_min(i._seq, (i.error IS NOT NULL, i._seq))"
+    dropped = _of_another(parent) if has_parent and parent else ""
+    # The whole rows take no part in the grouping, which would hold them all.
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT i.* FROM ({source}) AS i {dropped} "
-        f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
+        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT * FROM {source} "
+        f"WHERE _seq IN (SELECT {first} FROM {source} AS i {dropped} GROUP BY {key})"
     )
     con.unregister("_given")
 
@@ -412,16 +437,14 @@ def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def _offsets(file: Path) -> dict[str, int]:
+def _offsets(file: Path, con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """How far each journal has been folded, in bytes."""
     if not file.exists():
         return {}
-    con = duckdb.connect()
-    try:
-        attach(con, file, read_only=True)
-        return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
-    except duckdb.CatalogException:
-        return {}  # an older or foreign file: `rewrite` says which
-    except duckdb.Error as error:
-        raise unusable(file, error) from None
-    finally:
-        con.close()
+    with peeking(file, con):
+        try:
+            return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
+        except duckdb.CatalogException:
+            return {}  # an older layout: `rewrite` will migrate it
+        except duckdb.Error as error:
+            raise unusable(file, error) from None

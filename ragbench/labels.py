@@ -288,13 +288,14 @@ class Labels:
             **self.about,
             "weights": {"/".join(item[:-1]): item.weight for item, _ in items},
         }
-        there = connect(self.study).sql("SELECT DISTINCT origin::VARCHAR FROM runs").fetchall()
+        con = connect(self.study)
+        there = con.sql("SELECT DISTINCT origin::VARCHAR FROM runs").fetchall()
         origin = "simulated" if there == [("simulated",)] else "measured"
-        with step(self.study, "annotate", origin=origin, config=config) as writer:
+        with step(con, "annotate", origin=origin, config=config) as writer:
             writer.add({"judges": {"judge": self.expert, "kind": "human"}})
             for item, (score, note) in items:
                 writer.add(_rows(item, self.expert, score, note))
-        con = connect(self.study)
+        refresh(con)
         if self.task in CHECKS:
             return con.sql(
                 "SELECT count(*) AS verdicts, count(*) FILTER (WHERE passed) AS yes "

@@ -101,7 +101,7 @@ def answer(
         tally = llm.Tally(left=len(wanted))
         if rows := todo[:limit]:
             with (
-                step(path, "answer", origin=origin, config=config) as writer,
+                step(con, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
                 con,  # closed before the step ends, which needs memory for its fold
             ):

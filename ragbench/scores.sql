@@ -254,7 +254,7 @@ SELECT
     any_value(benchmark) AS benchmark,
     any_value(domain) AS domain,
     any_value(language) AS language,
-    string_agg(DISTINCT origin, ', ' ORDER BY origin) AS origin,
+    array_to_string(list_sort(list_distinct(list(origin))), ', ') AS origin,
     any_value(query_hash) AS query_hash,
     count(*)::INTEGER AS planned,
     count(*) FILTER (WHERE is_answered)::INTEGER AS answered,

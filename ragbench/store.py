@@ -24,7 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -372,7 +372,7 @@ def _refuse_bad_rules(constraints: pl.DataFrame) -> None:
 
 @contextlib.contextmanager
 def step(
-    path: str | os.PathLike[str],
+    study: str | os.PathLike[str] | duckdb.DuckDBPyConnection,
     name: str,
     *,
     origin: str = "measured",
@@ -380,16 +380,25 @@ def step(
 ) -> Iterator[Writer]:
     """A writer whose rows are safe as soon as `add` returns, whatever happens to the process.
 
+    `study` is the path of its file or a connection to it, which may be closed before the step ends.
+
     Example:
         >>> with step(path, "judge") as writer:  # doctest: +SKIP
         ...     writer.add({"judgments": verdict, "evidence": why})
     """
-    file = study_file(path)
-    _refuse_origin(file, origin)
+    if isinstance(study, duckdb.DuckDBPyConnection):
+        file = study_path(study)
+        _refuse_origin(file, origin, study)
+    else:
+        file = study_file(study)
+        _refuse_origin(file, origin)
     folded_at = time.monotonic()
+    ahead: Future[duckdb.DuckDBPyConnection] | None = None
 
     def keep_up() -> None:
-        nonlocal folded_at
+        nonlocal folded_at, ahead
+        # For the last fold: somebody waits for that, and now for calls at most.
+        ahead = ahead or _pool(os.getpid()).submit(duckdb.connect)
         # Readers fold what they want to see; a writer only keeps its journal from growing long.
         passed = time.monotonic() - folded_at
         if passed > _FOLD_SECONDS and passed > (wait := pace(file)):
@@ -405,19 +414,22 @@ def step(
             fold_quietly(file)
         raise
     writer.close()
-    fold(file)
+    with ahead.result() if ahead else contextlib.nullcontext() as empty:
+        fold(file, empty)
 
 
 _FOLD_SECONDS = 60.0
 
 
-def _refuse_origin(file: Path, origin: str) -> None:
+def _refuse_origin(file: Path, origin: str, con: duckdb.DuckDBPyConnection | None = None) -> None:
     """Raise when rows of `origin` cannot share the study with those that are there."""
     there = origins_of(file)
-    if file.exists():
-        with peeking(file) as (con, _):
-            found = con.execute("SELECT DISTINCT origin::VARCHAR FROM store.main.runs").fetchall()
-        there |= {row[0] for row in found}
+    origins = "SELECT DISTINCT origin::VARCHAR FROM {}runs"
+    if con is not None:
+        there |= {row[0] for row in reading(con).execute(origins.format("")).fetchall()}
+    elif file.exists():
+        with peeking(file) as (peek, _):
+            there |= {row[0] for row in peek.execute(origins.format("store.main.")).fetchall()}
     if there and "simulated" in {*there, origin} and there != {origin}:
         raise BadRow(
             f"{file} holds {' and '.join(sorted(there))} rows, and simulated rows share no study "

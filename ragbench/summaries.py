@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import cache
 
 import duckdb
 
@@ -44,26 +45,51 @@ _READ_ONCE = (
     *("constraint_verdicts", "adherence", "response_scores"),
     *("adherence_sums", "criterion_sums"),
 )
-"""Definitions that stay views: one reader each, and one of them is as long as the verdicts."""
+"""Definitions with one reader each; one of them is as long as the verdicts."""
+
+
+@cache
+def _definitions() -> dict[str, str]:
+    """What `views.sql` and `scores.sql` define, as queries by name, in their order."""
+    text = read_sql("views.sql") + read_sql("scores.sql")
+    found = re.findall(r"^CREATE OR REPLACE VIEW (\w+) AS\n(.*?);$", text, re.DOTALL | re.MULTILINE)
+    return dict(found)
 
 
 def define(con: duckdb.DuckDBPyConnection) -> None:
     """Compute what `views.sql` and `scores.sql` define, for this connection or cursor alone.
 
-    Most become temporary tables. As views inside views DuckDB would plan and compute what
-    `planned_responses` says a dozen times over; on a small study planning is all that a fold costs.
+    All but what is `_READ_ONCE` become temporary tables. As views inside views DuckDB would plan
+    and compute what `planned_responses` says a dozen times over; on a small study planning is all
+    that a fold costs.
     """
+    made = {name: query for name, query in _definitions().items() if name not in _READ_ONCE}
+    con.execute("".join(f"CREATE OR REPLACE TEMP TABLE {name} AS {made[name]};" for name in made))
 
-    def made(match: re.Match[str]) -> str:
-        kind = "VIEW" if match[1] in _READ_ONCE else "TABLE"
-        return f"CREATE OR REPLACE TEMP {kind} {match[1]}"
 
-    text = read_sql("views.sql") + read_sql("scores.sql")
-    con.execute(re.sub(r"CREATE OR REPLACE VIEW (\w+)", made, text))
+@cache
+def scores_of(summary: str) -> str:
+    """A query for the rows of a summary, over what `define` has made."""
+    source = SUMMARIES[summary]
+    inner = [f"{name} AS NOT MATERIALIZED ({_definitions()[name]})" for name in _below(source)]
+    return f"{'WITH ' if inner else ''}{', '.join(inner)} SELECT * FROM {source}"
+
+
+def _below(name: str) -> list[str]:
+    """`name` after all that it reads, as far as `define` leaves it to its reader."""
+    if name not in _READ_ONCE:
+        return []
+    read = re.findall(r"\b(?:FROM|JOIN) (\w+)", _definitions()[name])
+    return [*(lower for other in read for lower in _below(other)), name]
 
 
 def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
     """Make the summaries anew from their definitions, for the whole study."""
+    con.execute(
+        "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted;"
+        "CREATE OR REPLACE TEMP VIEW scoped_queries AS "
+        "SELECT DISTINCT query_id FROM store.main.adherence_summary"
+    )
     define(con)
     for summary in SUMMARIES:
         con.execute(f"DELETE FROM store.main.{summary}")
@@ -73,8 +99,10 @@ def rewrite_summaries(con: duckdb.DuckDBPyConnection) -> None:
 def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     """Bring the summaries up to date for every instance that new rows can have changed."""
     touched = [sql for relation, sql in _TOUCHED.items() if relation in changed]
-    if not touched:
-        return
+    if not touched or not con.execute("SELECT 1 FROM store.main.judges LIMIT 1").fetchall():
+        return  # without a judge there is no panel, and so no row
+    if not {"judges", "criteria"}.isdisjoint(changed):
+        touched = [_TOUCHED["judges"]]  # all there are
     con.execute(f"CREATE OR REPLACE TEMP TABLE _touched AS {' UNION '.join(touched)}")
     # A query that got its name only now is another one in the rows that go.
     con.execute(
@@ -97,5 +125,5 @@ def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
 def _fill(con: duckdb.DuckDBPyConnection, summary: str) -> None:
     con.execute(
         f"INSERT INTO store.main.{summary} BY NAME "
-        f"SELECT * FROM {SUMMARIES[summary]} ORDER BY panel, model, setting, query_id"
+        f"{scores_of(summary)} ORDER BY panel, model, setting, query_id"
     )

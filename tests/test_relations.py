@@ -39,6 +39,25 @@ def test_every_relation_has_a_key_of_required_columns():
         assert all(relations.columns(relation)[key].is_required for key in keys)
 
 
+def test_the_layout_is_what_duckdb_makes_of_the_schema():
+    with duckdb.connect() as con:
+        con.execute(relations.read_sql("schema.sql"))
+        made = con.sql(
+            "SELECT table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns() "
+            "WHERE NOT internal ORDER BY table_name, column_index"
+        ).fetchall()
+    read = [
+        (relation, column.name, _declared(column), column.is_required)
+        for relation, columns in sorted(relations.layout().items())
+        for column in columns.values()
+    ]
+    assert read == made
+
+
+def _declared(column: relations.Column) -> str:
+    return f"ENUM({', '.join(map(repr, column.values))})" if column.values else column.type
+
+
 def test_references_name_columns_that_exist():
     for relation, column, target, name in relations.REFERENCES:
         assert column in relations.columns(relation)

@@ -199,7 +199,7 @@ def _judge_by_rules(
     append(path, "judges", [{"judge": name, "kind": "rule"}], step="judge", origin=origin)
     verdicts = []
     config = {"judge": name, "where": dict(where or {})}
-    with step(path, "judge", origin=origin, config=config) as writer:
+    with step(con, "judge", origin=origin, config=config) as writer:
         for row in _progress(_with_texts(con, todo, constraints)):
             verdict, why = _verdict(row)
             writer.add({"judgments": verdict, "evidence": why})

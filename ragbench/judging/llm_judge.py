@@ -226,7 +226,7 @@ def run(
 
     def drive(jobs: Iterable[Job], count: int) -> None:
         with (
-            step(path, "judge", origin=origin, config=config) as writer,
+            step(con, "judge", origin=origin, config=config) as writer,
             bar(made.name, count) as progress,
             con,
         ):
