@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 
-from ragbench.endpoints import hide
-from ragbench.limits import Tally
+from ragbench.llm.endpoints import hide
+from ragbench.llm.limits import Tally
 
 
 @contextlib.contextmanager

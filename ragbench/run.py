@@ -17,12 +17,12 @@ from ragbench import llm, local, prompts
 from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
-from ragbench.endpoints import defaults, shown
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.journal import Writer
+from ragbench.llm.endpoints import defaults, shown
+from ragbench.llm.replies import Reply
 from ragbench.progress import bar, most_frequent, say_errors
 from ragbench.relations import KEYS
-from ragbench.replies import Reply
 from ragbench.store import opened, step
 
 Row = Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from typing import Any
 import pytest
 from llm_server import ASKED_AGAIN, Running, request_of, running
 
-from ragbench.endpoints import Key, shown
+import ragbench
 from ragbench.errors import ModelUnavailable, RagbenchError, UnknownName
-from ragbench.limits import Budget, Limiter, Tally, retry_after
 from ragbench.llm import Reply, Retry, complete, work
-from ragbench.replies import priced, split_reasoning
+from ragbench.llm.endpoints import Key, shown
+from ragbench.llm.limits import Budget, Limiter, Tally, retry_after
+from ragbench.llm.replies import priced, split_reasoning
 
 QUICK = Retry(first_wait=0.01, longest_wait=0.1)
 KEY = "sk-a-fake-key-of-the-tests-0123456789"
@@ -513,8 +515,19 @@ def test_a_traceback_with_all_values_shows_no_key(server: Running) -> None:
     assert KEY not in done.stdout + done.stderr
 
 
+def test_no_other_part_of_the_package_can_call_a_model():
+    package = Path(ragbench.__file__).parent
+    client = re.compile(r"^\s*(?:import|from) (?:aiohttp|openai|litellm|httpx|requests)\b", re.M)
+    callers = {
+        file.relative_to(package).parts[0]
+        for file in package.rglob("*.py")
+        if client.search(file.read_text(encoding="utf-8"))
+    }
+    assert callers == {"llm"}
+
+
 def test_a_key_is_hidden_whatever_its_variable_is_called(monkeypatch):
-    from ragbench import endpoints
+    from ragbench.llm import endpoints
 
     monkeypatch.setenv("MY_LLM_AUTH", "a-value-nobody-may-see")
     local = "http://127.0.0.1:9/v1"
@@ -531,7 +544,7 @@ def test_a_key_is_hidden_whatever_its_variable_is_called(monkeypatch):
 def test_what_litellm_worked_out_as_cost_is_not_worked_out_again():
     from types import SimpleNamespace
 
-    from ragbench import endpoints
+    from ragbench.llm import endpoints
 
     whom = endpoints.target("openai/nobody-knows-this")
     for known in (0.25, None):

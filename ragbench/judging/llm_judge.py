@@ -15,14 +15,14 @@ from ragbench import prompts, taxonomy
 from ragbench.ahead import read_ahead
 from ragbench.arguments import named, sendable, several
 from ragbench.checks import pending_rows
-from ragbench.endpoints import defaults
-from ragbench.endpoints import shown as shown_url
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.judging import claims as claiming
 from ragbench.judging.material import Material, Shown
 from ragbench.judging.questions import Answer, Call, answer, form, refuse_blind
 from ragbench.judging.verdicts import Form, Reading, read_numbered, read_verdict
 from ragbench.llm import Ask, work
+from ragbench.llm.endpoints import defaults
+from ragbench.llm.endpoints import shown as shown_url
 from ragbench.progress import bar
 from ragbench.store import append, opened, refresh, step, study_path
 

@@ -1,4 +1,4 @@
-"""The only module that calls a model.
+"""The only package that calls a model.
 
 `work` has jobs call one endpoint, as many at once as it bears, and hands over each result when it
 is there. It runs an event loop in a thread of its own, so scripts, notebooks and tests call it
@@ -19,10 +19,10 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from ragbench.arguments import whole
-from ragbench.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
 from ragbench.errors import ModelUnavailable, RagbenchError
-from ragbench.limits import Budget, Limiter, Retry, Tally
-from ragbench.replies import Reply
+from ragbench.llm.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
+from ragbench.llm.limits import Budget, Limiter, Retry, Tally
+from ragbench.llm.replies import Reply
 
 __all__ = ["Ask", "Reply", "Retry", "Tally", "complete", "work"]
 

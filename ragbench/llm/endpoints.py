@@ -19,9 +19,9 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from ragbench import local
 from ragbench.arguments import amount, named, sendable
 from ragbench.errors import ModelUnavailable, RagbenchError
-from ragbench.limits import retry_after
+from ragbench.llm.limits import retry_after
+from ragbench.llm.replies import Reply, Unreadable, priced, read_reply
 from ragbench.local import Key
-from ragbench.replies import Reply, Unreadable, priced, read_reply
 
 Messages = Sequence[Mapping[str, Any]]
 Send = Callable[[Messages, Mapping[str, Any]], Awaitable[Reply]]
