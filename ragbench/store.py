@@ -80,17 +80,11 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
     _pool(os.getpid()).submit(import_module, "scipy.special")
-    return _opened(path)
+    return opened(path)
 
 
 def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """As `connect`, for a step that makes rows and asks for no scores."""
-    con = _opened(path)
-    spare_memory(con)
-    return con
-
-
-def _opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     file = study_file(path)
     try:
         file.exists()
@@ -389,6 +383,7 @@ def step(
     if isinstance(study, duckdb.DuckDBPyConnection):
         file = study_path(study)
         _refuse_origin(file, origin, study)
+        spare_memory(study)
     else:
         file = study_file(study)
         _refuse_origin(file, origin)
