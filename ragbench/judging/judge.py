@@ -7,17 +7,19 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from ragbench.ahead import read_ahead
 from ragbench.arguments import named
 from ragbench.errors import RagbenchError
 from ragbench.progress import most_frequent, say_errors
 from ragbench.slices import panel_names
 from ragbench.store import append, opened, step, study_path
 
+Row = dict[str, Any]
 RULES_VERSION = 1
 """Raised when a rule changes what it says about some text: another version is another judge."""
 
@@ -180,11 +182,11 @@ def _judge_by_rules(
     if not con.execute(f"{checked} LIMIT 1").fetchall():
         return []
     constraints = con.sql(checked).pl()
-    from ragbench.checks import pending
+    from ragbench.checks import pending_rows
     from ragbench.judging.rules import refuse_bad
 
     refuse_bad(constraints)
-    todo = pending(
+    todo = pending_rows(
         con,
         "judge",
         judge=name,
@@ -193,14 +195,14 @@ def _judge_by_rules(
         where=where,
         retry_errors=retry_errors,
     )
-    if todo.is_empty():
+    if not todo:
         return []
     origin = origin or _origin(con)
     append(path, "judges", [{"judge": name, "kind": "rule"}], step="judge", origin=origin)
     verdicts = []
     config = {"judge": name, "where": dict(where or {})}
     with step(con, "judge", origin=origin, config=config) as writer:
-        for row in _progress(_with_texts(con, todo, constraints)):
+        for row in _progress(_with_texts(con, todo, constraints), len(todo)):
             verdict, why = _verdict(row)
             writer.add({"judgments": verdict, "evidence": why})
             verdicts.append({"rule": row["rule"], "path": why.get("parse_path"), **verdict})
@@ -235,20 +237,35 @@ def findings(con: Any) -> pl.DataFrame:
     )
 
 
-def _with_texts(con: Any, todo: pl.DataFrame, constraints: pl.DataFrame) -> list[dict[str, Any]]:
+def _with_texts(con: Any, todo: list[Row], constraints: pl.DataFrame) -> Iterator[Row]:
     """What is to be judged, with the response's text, the rule and the documents shown."""
-    texts = con.sql("SELECT response_id, text FROM responses").pl()
-    documents = con.sql(
-        "SELECT instance_id, list(d.text ORDER BY rank) AS context FROM contexts "
-        "JOIN documents AS d USING (doc_id) GROUP BY instance_id"
-    ).pl()
-    rules = constraints.select(pl.col("constraint_id").alias("target_id"), "rule", "params")
-    return (
-        todo.join(texts, on="response_id", how="left", maintain_order="left")
-        .join(documents, on="instance_id", how="left", maintain_order="left")
-        .join(rules, on="target_id", how="left", maintain_order="left")
-        .to_dicts()
-    )
+    rules = {row["constraint_id"]: row for row in constraints.iter_rows(named=True)}
+
+    def found(sql: str, ids: Iterable[str]) -> dict[str, Any]:
+        return dict(con.cursor().execute(sql, {"ids": list(ids)}).fetchall())
+
+    def read(some: Sequence[Row]) -> tuple[dict[str, str], dict[str, list[str]]]:
+        texts = found(
+            "SELECT response_id, text FROM responses WHERE response_id IN (SELECT unnest($ids))",
+            {row["response_id"] for row in some},
+        )
+        contexts = found(
+            "SELECT instance_id, list(d.text ORDER BY rank) FROM contexts "
+            "JOIN documents AS d USING (doc_id) WHERE instance_id IN (SELECT unnest($ids)) "
+            "GROUP BY instance_id",
+            {row["instance_id"] for row in some},
+        )
+        return texts, contexts
+
+    for row, (texts, contexts) in read_ahead(todo, read):
+        rule = rules[row["target_id"]]
+        yield {
+            **row,
+            "text": texts.get(row["response_id"]),
+            "context": contexts.get(row["instance_id"]),
+            "rule": rule["rule"],
+            "params": rule["params"],
+        }
 
 
 def _verdict(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -307,8 +324,9 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return report
 
 
-def _progress(rows: list[dict[str, Any]]) -> Any:
+def _progress(rows: Iterable[Row], total: int) -> Iterable[Row]:
     """A bar on a terminal, nothing in a pipe."""
     from tqdm import tqdm
 
-    return tqdm(rows, desc="judging by rules", unit="verdict", disable=not sys.stderr.isatty())
+    is_quiet = not sys.stderr.isatty()
+    return tqdm(rows, desc="judging by rules", unit="verdict", total=total, disable=is_quiet)
