@@ -206,11 +206,13 @@ def constraint_scores(
     dimensions = "LEFT JOIN dimensions AS d ON d.dimension = c.dimension" if "d." in used else ""
     models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in used else ""
     one_panel = None if "panel" in names else panel_of(cursor, where, panel)
+    # A text that all rows share need not be grouped by, row by row.
+    shown, given = ("s.panel", []) if one_panel is None else ("?::VARCHAR", [one_panel])
     # Constraints of one group and query with the same verdict become one row with a weight.
     cursor.execute(
         f"""
         CREATE TEMP TABLE _verdicts AS
-        SELECT {named} {key_of(columns)} AS _key, s.panel AS _panel, s.origin, s.query_hash,
+        SELECT {named} {key_of(columns)} AS _key, {shown} AS _panel, s.origin, s.query_hash,
             j.score, j.error IS NOT NULL AS is_error,
             j.is_triggered IS DISTINCT FROM false AS holds, count(*) AS weight
         {constraint_rows(cursor, one_panel)}
@@ -218,7 +220,7 @@ def constraint_scores(
         {models}
         WHERE {condition}
         GROUP BY ALL""",
-        values,
+        [*given, *values],
     )
     ledger = cursor.execute(
         "SELECT _key, _panel, origin, sum(weight)::BIGINT, "
