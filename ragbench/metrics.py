@@ -16,6 +16,7 @@ import polars as pl
 
 from ragbench import intervals
 from ragbench.arguments import several
+from ragbench.constraint_rows import constraint_rows
 from ragbench.errors import RagbenchError, UnknownName
 from ragbench.slices import (
     COLUMN_TYPES,
@@ -23,6 +24,7 @@ from ragbench.slices import (
     RESPONSE_COLUMNS,
     grouping,
     mapping,
+    panel_of,
     scope,
 )
 from ragbench.store import at_once, reading, remembered, state
@@ -200,31 +202,25 @@ def constraint_scores(
     )
     columns = [CONSTRAINT_COLUMNS[name] for name in names]
     named = "".join(f"{sql} AS _group{i}, " for i, sql in enumerate(columns))
-    # Constraints of one group and query with the same verdict become one row with a weight. One
-    # number joins in half the time of three texts, and known panels in less than those to be found.
-    cursor.execute("CREATE TEMP TABLE _panels AS SELECT panel, judge, rules FROM panels")
+    used = f"{columns}{condition}"
+    dimensions = "LEFT JOIN dimensions AS d ON d.dimension = c.dimension" if "d." in used else ""
+    models = "LEFT JOIN models AS m ON m.model = s.model" if "m." in used else ""
+    one_panel = None if "panel" in names else panel_of(cursor, where, panel)
+    # A text that all rows share need not be grouped by, row by row.
+    shown, given = ("s.panel", []) if one_panel is None else ("?::VARCHAR", [one_panel])
+    # Constraints of one group and query with the same verdict become one row with a weight.
     cursor.execute(
         f"""
         CREATE TEMP TABLE _verdicts AS
-        SELECT {named} {key_of(columns)} AS _key, s.panel AS _panel, s.origin, s.query_hash,
-             j.score, j.error IS NOT NULL AS is_error,
+        SELECT {named} {key_of(columns)} AS _key, {shown} AS _panel, s.origin, s.query_hash,
+            j.score, j.error IS NOT NULL AS is_error,
             j.is_triggered IS DISTINCT FROM false AS holds, count(*) AS weight
-        FROM adherence_summary AS s
-        JOIN _panels AS p ON p.panel = s.panel
-        JOIN instance_constraints AS ic ON ic.instance_id = s.instance_id
-        LEFT JOIN constraints AS c ON c.constraint_id = ic.constraint_id
-        LEFT JOIN dimensions AS d ON d.dimension = c.dimension
-        LEFT JOIN models AS m ON m.model = s.model
-        LEFT JOIN (
-            SELECT *, hash(response_id, target_id, judge) AS key FROM judgments
-            WHERE criterion = 'adherence' AND repeat = 0
-        ) AS j ON s.is_answered AND j.key = hash(
-            s.response_id, ic.constraint_id,
-            CASE WHEN c.rule IS NULL THEN p.judge ELSE p.rules END
-        )
+        {constraint_rows(cursor, one_panel)}
+        {dimensions}
+        {models}
         WHERE {condition}
         GROUP BY ALL""",
-        values,
+        [*given, *values],
     )
     ledger = cursor.execute(
         "SELECT _key, _panel, origin, sum(weight)::BIGINT, "

@@ -23,7 +23,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -240,6 +240,7 @@ def _detach_retired(cursor: duckdb.DuckDBPyConnection) -> None:
         "SELECT alias FROM memory._ragbench.retired WHERE since < ?", [due]
     ).fetchall()
     for (alias,) in old:
+        cursor.execute(f"DROP SCHEMA IF EXISTS memory._kept_{alias} CASCADE")
         cursor.execute(f"DETACH DATABASE IF EXISTS {alias}")
         cursor.execute("DELETE FROM memory._ragbench.retired WHERE alias = ?", [alias])
     cursor.execute(
@@ -261,6 +262,24 @@ def remembered(con: duckdb.DuckDBPyConnection, make: Callable[[], T]) -> T:
         _remembered[key] = make()
     found: T = _remembered[key]
     return found
+
+
+def kept(
+    con: duckdb.DuckDBPyConnection, name: str, select: Callable[[], str], values: Sequence[Any]
+) -> str:
+    """The name of a table that holds what `select()` gives, made once for each state of the study.
+
+    It is told apart by `name`, and goes together with the file it was read from.
+    """
+    schema = f"memory._kept_store_{state(con).number}"
+    table = f"{schema}._{name.encode().hex()}"  # names of tables do not tell capitals apart
+    with _refreshing:
+        try:
+            con.execute(f"FROM {table} LIMIT 0").fetchall()
+        except duckdb.CatalogException:
+            con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            con.execute(f"CREATE TABLE {table} AS {select()}", values).fetchall()
+    return table
 
 
 T = TypeVar("T")
