@@ -94,23 +94,24 @@ def ours(task: Task, *, by_litellm: bool = False) -> Parts:
     def answers() -> None:
         model, options = asked("ok", task.answers)
         assert answer(task.folder, model, **options)["answered"].item() == task.calls
-        assert _count(task.folder, "responses WHERE text IS NOT NULL") == task.calls
 
     def judging() -> None:
         model, options = asked("honest", task.judging)
         found = rb.judge(task.folder, model, criteria=["adherence"], **options)
         assert found["judged"].item() == task.calls
-        assert _count(task.folder, "judgments WHERE score IS NOT NULL") == task.calls
 
     return {"answers": answers, "judging": judging}
 
 
-def _count(path: str, of: str) -> int:
-    """Rows in the file itself. A connection for scores would import what no run needs."""
+def stored(path: str) -> tuple[int, int]:
+    """How many responses and verdicts are in the file itself."""
     import duckdb
 
+    count = "SELECT count(*) FROM"
     with duckdb.connect(path, read_only=True) as con:
-        return int(con.sql(f"SELECT count(*) FROM {of}").fetchall()[0][0])
+        responses = con.sql(f"{count} responses WHERE text IS NOT NULL").fetchall()
+        verdicts = con.sql(f"{count} judgments WHERE score IS NOT NULL").fetchall()
+    return int(responses[0][0]), int(verdicts[0][0])
 
 
 # ---------------------------------------------------------------- the table
@@ -132,8 +133,10 @@ def run(name: str, concurrency: int, calls: int, python: str) -> dict[str, Any]:
         words = (name, answers.base_url, judges.base_url, str(concurrency), str(calls), str(place))
         command = [sys.executable, __file__, "--one"] if name in OURS else [python, str(PEER_FILE)]
         done = subprocess.run([*command, *words], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        if done.returncode:
+            raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        if name in OURS and stored(str(place)) != (calls, calls):
+            raise SystemExit(f"{name} stored {stored(str(place))} responses and verdicts")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -121,7 +121,8 @@ def attach(
     con: duckdb.DuckDBPyConnection, file: Path, *, read_only: bool, alias: str = "store"
 ) -> None:
     # The type is named because DuckDB would fetch an extension for a file of SQLite.
-    options = "TYPE duckdb, READ_ONLY" if read_only else "TYPE duckdb"
+    # A writer has a copy, which counts once it is whole: a log of changes would only take time.
+    options = f"TYPE duckdb, {'READ_ONLY' if read_only else 'RECOVERY_MODE no_wal_writes'}"
     try:
         try:
             con.execute(f"ATTACH {quote(file)} AS {alias} ({options})")

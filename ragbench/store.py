@@ -46,7 +46,6 @@ from ragbench.files import (
     open_study,
     peeking,
     point_views,
-    spare_memory,
     stamp,
     study_file,
     unusable,
@@ -402,7 +401,7 @@ def step(
     if isinstance(study, duckdb.DuckDBPyConnection):
         file = study_path(study)
         _refuse_origin(file, origin, study)
-        spare_memory(study)
+        study.execute("SET threads = 1")  # beside calls: each thread holds memory of its own
     else:
         file = study_file(study)
         _refuse_origin(file, origin)
