@@ -392,7 +392,8 @@ def step(
 ) -> Iterator[Writer]:
     """A writer whose rows are safe as soon as `add` returns, whatever happens to the process.
 
-    `study` is the path of its file or a connection to it, which may be closed before the step ends.
+    `study` is the path of its file, or a connection to it, which reads with one thread from now on
+    and may be closed before the step ends.
 
     Example:
         >>> with step(path, "judge") as writer:  # doctest: +SKIP
