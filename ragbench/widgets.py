@@ -262,7 +262,11 @@ class Explorer(w.VBox):  # type: ignore[misc]
             self._saved.value = _safe(problem)
             return
         written = ", ".join(files.filter(pl.col("note") == "")["format"])
-        self._saved.value = f"saved {_safe(self._stem.value)}: {written}"
+        missing = files.filter(pl.col("note") != "")
+        left_out = (
+            f"; {', '.join(missing['format'])} {missing['note'][0]}" if missing.height else ""
+        )
+        self._saved.value = _lines(_safe(f"saved {self._stem.value}: {written}{left_out}"))
 
     # ------------------------------------------------------------ its parts
 

@@ -11,7 +11,7 @@ from hostile_study import ATTACKS, hostile_study
 from polars.testing import assert_frame_equal
 
 import ragbench as rb
-from ragbench import exploring, reader, taxonomy, widgets
+from ragbench import exploring, reader, render, taxonomy, widgets
 from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
 
 
@@ -314,6 +314,18 @@ def test_looking_at_more_comparisons_adjusts_their_p(con):
     second = rb.paired(con, "loose_ias", state["a"], state["b"], {"language": "zh"})
     holm = rb.stats.adjust([first, second["p_value"].item()])["holm"][1]
     assert f"2 comparisons looked at: Holm-adjusted p = {holm:.3g}" in shown._notes.value
+
+
+def test_saving_without_a_browser_says_what_was_left_out_and_why(con, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", "/nowhere/chromium")
+    monkeypatch.setattr(render, "_BROWSER", render._Browser())
+    shown = widgets.explorer(con)
+    shown._stem.value = str(tmp_path / "slice")
+    shown._save.click()
+    assert {file.suffix for file in tmp_path.iterdir()} == {".html", ".csv", ".json"}
+    assert "html, csv, json" in shown._saved.value
+    assert "svg, png not written: no browser" in shown._saved.value
+    assert "apt-get install chromium" in shown._saved.value
 
 
 def test_closing_leaves_no_widget_behind(con):
