@@ -175,9 +175,11 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         return Look(
             pl.DataFrame(), empty.draft(str(lacking), "A paired difference"), "", [_NOTHING]
         )
-    sides = " − ".join(_short(", ".join(map(_words, side.values()))) for side in (a, b))
+    sides = " − ".join(", ".join(map(_words, side.values())) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
-    title = _title(state, f"Difference in {_label(state['metric'])}")
+    about = f"Difference in {_label(state['metric'])}"
+    # Beside the dot there is room for two short names; a title has more.
+    title = _title(state, about if columns(sides) <= _BESIDE else f"{about}: {sides}")
     draft = figures.forest.draft(rows, label="comparison", p_value="p_value", title=title)
     call = _call(compare.__name__, state, f"{_written(state['metric'])}, {a!r}, {b!r}")
     row = frame.row(0, named=True)
@@ -197,6 +199,9 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         'rb.figures.forest(rows, label="comparison", p_value="p_value")'
     )
     return Look(frame, draft, f"frame = {call}\n{picture}", notes)
+
+
+_BESIDE = 48  # columns
 
 
 def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -346,20 +351,6 @@ def _label(metric: str) -> str:
 def _written(text: str) -> str:
     """`text` as code, in double quotes where it needs no escapes."""
     return repr(text) if {*'"\\'} & {*text} or not text.isprintable() else f'"{text}"'
-
-
-def _short(text: str, most: int = 24) -> str:
-    """`text`, without its middle where it is too wide to stand beside another.
-
-    >>> _short("organisation/model-with-a-long-name-2507")
-    'organisation…g-name-2507'
-    """
-    if columns(text) <= most:
-        return text
-    half = most // 2
-    head = next(text[:n] for n in range(half, 0, -1) if columns(text[:n]) <= half)
-    tail = next(text[-n:] for n in range(half - 1, 0, -1) if columns(text[-n:]) < half)
-    return f"{head}…{tail}"
 
 
 def _title(state: Mapping[str, Any], about: str) -> str:
