@@ -178,8 +178,9 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     sides = " − ".join(", ".join(map(_words, side.values())) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
     about = f"Difference in {_label(state['metric'])}"
-    # Beside the dot there is room for two short names; a title has more.
-    title = _title(state, about if columns(sides) <= _BESIDE else f"{about}: {sides}")
+    if columns(sides) > _BESIDE:  # a title has more room, though not for whose models these are
+        about += ": " + " − ".join(side.rpartition("/")[2] for side in sides.split(" − "))
+    title = _title(state, about)
     draft = figures.forest.draft(rows, label="comparison", p_value="p_value", title=title)
     call = _call(compare.__name__, state, f"{_written(state['metric'])}, {a!r}, {b!r}")
     row = frame.row(0, named=True)
