@@ -16,6 +16,7 @@ import polars as pl
 import traitlets
 
 from ragbench import labels, tables, taxonomy
+from ragbench.cells import in_cell
 from ragbench.contrasts import agreement
 from ragbench.errors import RagbenchError
 from ragbench.metrics import Where
@@ -95,7 +96,7 @@ def annotator(
         given.begin(
             labels.sample(connect(path), task, n, seed=seed, strata=strata, where=where), **about
         )
-    return Annotator(given)
+    return in_cell(lambda: Annotator(given))
 
 
 class Annotator(w.VBox):  # type: ignore[misc]
@@ -139,6 +140,11 @@ class Annotator(w.VBox):  # type: ignore[misc]
         bundle: dict[str, Any] = dict(super()._repr_mimebundle_(**kwargs))
         return bundle | {"text/html": f"<p>{self._said.value}</p>{self._page.value}"}
 
+    def close(self) -> None:
+        """Close the widget and its connection: the notebook's outputs hold on to it."""
+        super().close()
+        self._con.close()
+
     def press(self, key: str) -> None:
         """Do what the key says; keys without a meaning do nothing."""
         low, high = self._ends
@@ -178,7 +184,7 @@ class Annotator(w.VBox):  # type: ignore[misc]
         done = f"{len(given.labels)} of {len(given.items)} labelled"
         self._said.value = f"{done} · item {self._at + 1}: <b>{now}</b>"
         name, text = _asked(self._con, item)
-        asked = f"<b>{html.escape(name)}</b>: {html.escape(clean(text or ''))}"
+        asked = f"<b>{html.escape(clean(name))}</b>: {html.escape(clean(text or ''))}"
         if self._is_check:
             asked += f"<div><small>{_OUT}</small></div>"
         self._question.value = f'<div style="{_LINES}">{asked}</div>'
@@ -205,6 +211,11 @@ class Annotator(w.VBox):  # type: ignore[misc]
             made = given.finish()
             con = connect(given.study)
             parts = [f"{made['verdicts'].item()} verdicts of {html.escape(given.expert)} stored."]
+            if kept := made["kept"].item():
+                parts.append(
+                    f"<b>{kept} labels were changed after they had been stored: the verdicts in "
+                    "the study stay as they were.</b>"
+                )
             agreed = _agreed(con, given.items[0])
             parts += [_table(agreed)] if agreed.height else []
             apart = labels.disagreements(con, given.task)
@@ -212,7 +223,7 @@ class Annotator(w.VBox):  # type: ignore[misc]
             parts += [_table(apart)] if apart.height else []
             self._end.value = "".join(f"<div>{part}</div>" for part in parts)
         except RagbenchError as problem:
-            self._end.value = f"<b>{html.escape(str(problem))}</b>"
+            self._end.value = f"<b>{html.escape(clean(problem))}</b>"
 
 
 _LINES = "line-height:1.45;max-width:70em;margin:.3em 0"  # widgets would set lines far apart

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ragbench import intervals
-from ragbench.errors import RagbenchError, UnknownName
+from ragbench.errors import EmptySide, RagbenchError, UnknownName
 from ragbench.metrics import METRICS, By, Where, criteria_of, merged
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping, mapping, panel_of, scope
 from ragbench.store import reading, refresh
@@ -239,7 +239,7 @@ def _asked(
     ).fetchall()
     if not rows:
         said = f" where {_words(where)}." if where else "."
-        raise RagbenchError(f"{place}: no response has {_words(side) or 'what is asked for'}{said}")
+        raise EmptySide(f"{place}: no response has {_words(side) or 'what is asked for'}{said}")
     return set(rows)
 
 

@@ -30,6 +30,10 @@ class ExportFailed(RagbenchError):
     """A figure, table or relation could not be written."""
 
 
+class EmptySide(RagbenchError):
+    """A side of a comparison has no responses."""
+
+
 class UnknownName(RagbenchError):
     """A value is not one of those that exist; the message lists them and names the near miss."""
 

@@ -16,10 +16,11 @@ import polars as pl
 from ragbench.comparisons import are_paired, paired, unpaired
 from ragbench.constraint_rows import constraint_rows
 from ragbench.draft import Draft, drawn
-from ragbench.errors import RagbenchError, UnknownName
+from ragbench.errors import EmptySide, RagbenchError, UnknownName
 from ragbench.metrics import Where, constraint_scores, scores
 from ragbench.slices import CONSTRAINT_COLUMNS, RESPONSE_COLUMNS, panel_of, scope
 from ragbench.store import reading, state
+from ragbench.style import columns
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -99,7 +100,8 @@ def look(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         "paired": _paired,
         "failing together": _together,
     }[whole["view"]](con, whole)
-    return shown._replace(notes=[*_small(shown.frame, whole), *shown.notes])
+    small = _small(shown.frame) if shown.code else []  # else there is nothing to be counted
+    return shown._replace(notes=[*small, *shown.notes])
 
 
 def whole_state(state: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -129,8 +131,8 @@ def _dots(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     from ragbench import figures
 
     frame, call, metric = _scored(con, state, [state["by"]])
-    draft = figures.dots.draft(frame, metric, title=_title(state, metric))
-    return Look(frame, draft, f'frame = {call}\nrb.figures.dots(frame, "{metric}")', [])
+    draft = figures.dots.draft(frame, metric, title=_title(state, _label(metric)))
+    return Look(frame, draft, f"frame = {call}\nrb.figures.dots(frame, {_written(metric)})", [])
 
 
 def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
@@ -141,8 +143,8 @@ def _heatmap(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         raise RagbenchError(f"a heat map needs two groupings, and both are {by}. Choose another.")
     frame, call, metric = _scored(con, state, [by, across])
     cells = frame.filter(pl.col(by).is_not_null() & pl.col(across).is_not_null())
-    draft = figures.heatmap.draft(cells, across, by, metric, title=_title(state, metric))
-    code = f'frame = {call}\nrb.figures.heatmap(frame, "{across}", "{by}", "{metric}")'
+    draft = figures.heatmap.draft(cells, across, by, metric, title=_title(state, _label(metric)))
+    code = f'frame = {call}\nrb.figures.heatmap(frame, "{across}", "{by}", {_written(metric)})'
     lines, columns = (cells[name].unique(maintain_order=True).to_list() for name in (by, across))
     return Look(frame, draft, code, [], (lines, columns))
 
@@ -152,7 +154,8 @@ def _profile(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     from ragbench import figures
 
     frame = constraint_scores(con, "dimension", state["where"], state["panel"])
-    draft = figures.dots.draft(frame, "adherence", title="Which requirements are met?")
+    title = _title(state, "Which requirements are met?")
+    draft = figures.dots.draft(frame, "adherence", title=title)
     call = _call("constraint_scores", state, '"dimension"')
     return Look(frame, draft, f'frame = {call}\nrb.figures.dots(frame, "adherence")', [])
 
@@ -166,12 +169,20 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         said = "Choose two sides that differ, such as two models or two settings."
         return Look(pl.DataFrame(), empty.draft(said, "A paired difference"), "", [])
     compare = paired if are_paired(a, b) else unpaired  # the same instances, or groups of them
-    frame = compare(con, state["metric"], a, b, state["where"], state["panel"])
-    sides = " − ".join(", ".join(_words(value) for value in side.values()) for side in (a, b))
+    try:
+        frame = compare(con, state["metric"], a, b, state["where"], state["panel"])
+    except EmptySide as lacking:
+        return Look(
+            pl.DataFrame(), empty.draft(str(lacking), "A paired difference"), "", [_NOTHING]
+        )
+    sides = " − ".join(", ".join(map(_words, side.values())) for side in (a, b))
     rows = frame.with_columns(comparison=pl.lit(sides))
-    title = f"Difference in {_label(state['metric'])}"
+    about = f"Difference in {_label(state['metric'])}"
+    if columns(sides) > _BESIDE:  # a title has more room, though not for whose models these are
+        about += ": " + " − ".join(side.rpartition("/")[2] for side in sides.split(" − "))
+    title = _title(state, about)
     draft = figures.forest.draft(rows, label="comparison", p_value="p_value", title=title)
-    call = _call(compare.__name__, state, f'"{state["metric"]}", {a!r}, {b!r}')
+    call = _call(compare.__name__, state, f"{_written(state['metric'])}, {a!r}, {b!r}")
     row = frame.row(0, named=True)
     if compare is paired:
         lost = row["lost_a"] + row["lost_b"] + row["lost_both"]
@@ -191,6 +202,9 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     return Look(frame, draft, f"frame = {call}\n{picture}", notes)
 
 
+_BESIDE = 48  # columns
+
+
 def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     from ragbench.layout import empty
 
@@ -202,11 +216,15 @@ def _together(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
     said = "lift: how many times as often as independent failures would both fail; 1 is chance"
     lines = _mirrored(frame)["dimension"].unique(maintain_order=True).to_list()
     code = f"{call}\nrb.exploring.lift_map(frame)"
-    return Look(frame, lift_map.draft(frame), code, [said], (lines, lines))
+    draft = lift_map.draft(frame, title=_title(state, _TOGETHER))
+    return Look(frame, draft, code, [said], (lines, lines))
+
+
+_TOGETHER = "Which requirements fail together?"
 
 
 @drawn
-def lift_map(frame: pl.DataFrame) -> Draft:
+def lift_map(frame: pl.DataFrame, *, title: str = _TOGETHER) -> Draft:
     """The lifts of `failing_together` as a heat map, each pair on both sides of the diagonal."""
     from ragbench import figures
     from ragbench.facts import value_label
@@ -216,7 +234,6 @@ def lift_map(frame: pl.DataFrame) -> Draft:
             lambda name: value_label("dimension", name), return_dtype=pl.String
         )
     )
-    title = "Which requirements fail together?"
     return figures.heatmap.draft(
         cells, "other", "dimension", "lift", title=title, percent=False, digits=1
     )
@@ -314,7 +331,7 @@ def _scored(
         return frame, _call("constraint_scores", state, listed), "adherence"
     metric = state["metric"]
     frame = scores(con, by, state["where"], state["panel"], metrics=[metric])
-    return frame, _call("scores", state, listed, f'metrics=["{metric}"]'), metric
+    return frame, _call("scores", state, listed, f"metrics=[{_written(metric)}]"), metric
 
 
 def _call(name: str, state: Mapping[str, Any], *arguments: str) -> str:
@@ -332,9 +349,15 @@ def _label(metric: str) -> str:
     return metric_label(metric)
 
 
-def _title(state: Mapping[str, Any], metric: str) -> str:
+def _written(text: str) -> str:
+    """`text` as code, in double quotes where it needs no escapes."""
+    return repr(text) if {*'"\\'} & {*text} or not text.isprintable() else f'"{text}"'
+
+
+def _title(state: Mapping[str, Any], about: str) -> str:
+    """What a picture is about, and of which slice it is."""
     said = [f"{name}: {_words(value)}" for name, value in state["where"].items()]
-    return " · ".join([_label(metric), *said])
+    return " · ".join([about, *said])
 
 
 def _words(value: Any) -> str:
@@ -342,10 +365,13 @@ def _words(value: Any) -> str:
     return ", ".join("none" if one is None else str(one) for one in many)
 
 
-def _small(frame: pl.DataFrame, state: Mapping[str, Any]) -> list[str]:
+_NOTHING = "Nothing in this slice: no row has all the filters' values."
+
+
+def _small(frame: pl.DataFrame) -> list[str]:
     """What a reader has to know of the size of the slice."""
     if frame.is_empty():
-        return ["Nothing in this slice: no row has all the filters' values."]
+        return [_NOTHING]
     names = [name for name in frame.columns if name in ("n", "n_a") or name.endswith("_n")]
     if not names:
         return []

@@ -24,6 +24,7 @@ from ragbench.files import study_file
 from ragbench.metrics import Where
 from ragbench.slices import RESPONSE_COLUMNS, conditions, grouping
 from ragbench.store import connect, refresh, step
+from ragbench.values import mended
 
 STRATA = ("model", "context_mode")
 """What a sample of responses is spread over, unless told otherwise."""
@@ -183,7 +184,8 @@ class Labels:
                 f"{expert!r} cannot be the name of an expert: use letters, digits and . @ _ -"
             )
         self.study, self.task, self.expert = study_file(path), task, expert
-        safe = re.sub(r"[^\w.-]", "_", task)
+        # An expert may have a hyphen and a task has none here: no two share a file.
+        safe = re.sub(r"[^\w.]", lambda found: f"%{ord(found[0]):06x}", task)
         folder = self.study.with_name(f"{self.study.name}.labels")
         self.file = folder / f"{expert}-{safe}.jsonl"
         self.items: Sequence[Item | Check] = []
@@ -227,7 +229,7 @@ class Labels:
 
     def put(self, at: int, score: float | None, note: str = "") -> None:
         """Label the item in place `at`; None takes its label back."""
-        row = {"at": at, "score": score, "note": note}
+        row = {"at": at, "score": score, "note": mended(note)}
         self._write(row)
         self._given.append(row)
 
@@ -266,16 +268,15 @@ class Labels:
         """How many instances failed the check and are not in the study yet; 0 for other tasks."""
         if self.task not in CHECKS:
             return 0
-        found = connect(self.study).execute(
-            'SELECT instance_id FROM verifications WHERE judge = ? AND "check" = ?',
-            [self.expert, self.task],
-        )
-        stored = {row[0] for row in found.fetchall()}
-        given = [(self.items[at][0], score) for at, (score, _) in self.labels.items()]
-        return sum(not score and instance_id not in stored for instance_id, score in given)
+        stored = self._stored(connect(self.study))
+        given = [(self.items[at][:-1], score) for at, (score, _) in self.labels.items()]
+        return sum(not score and about not in stored for about, score in given)
 
     def finish(self) -> pl.DataFrame:
-        """What became of the labels in the study. One row: verdicts, and how many of them are yes.
+        """What became of the labels in the study. One row: verdicts, yes, kept.
+
+        These count the labels that are verdicts now; of these, those that say yes, and those whose
+        label was changed after that and whose verdict says what it said before.
 
         The judge is the expert's name, of kind human; the note is the reason. Seed, strata and
         weights are in the config of the run. Labels that are verdicts already stay as they are.
@@ -296,17 +297,25 @@ class Labels:
             for item, (score, note) in items:
                 writer.add(_rows(item, self.expert, score, note))
         refresh(con)
-        if self.task in CHECKS:
-            return con.sql(
-                "SELECT count(*) AS verdicts, count(*) FILTER (WHERE passed) AS yes "
-                'FROM verifications WHERE judge = ? AND "check" = ?',
-                params=[self.expert, self.task],
-            ).pl()
-        return con.sql(
-            "SELECT count(*) AS verdicts, count(*) FILTER (WHERE score = 1) AS yes "
-            "FROM judgments WHERE judge = ?",
-            params=[self.expert],
-        ).pl()
+        stored = self._stored(con)
+        pairs = [(stored[item[:-1]], score) for item, (score, _) in items if item[:-1] in stored]
+        counts = {
+            "verdicts": len(pairs),
+            "yes": sum(verdict == 1 for verdict, _ in pairs),
+            "kept": sum(verdict != score for verdict, score in pairs),
+        }
+        return pl.DataFrame([counts])
+
+    def _stored(self, con: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], float]:
+        """What the study holds of this expert, by what it is about."""
+        sql = (
+            'SELECT instance_id, "check", passed::DOUBLE FROM verifications WHERE judge = ?'
+            if self.task in CHECKS
+            else "SELECT response_id, criterion, target_id, score FROM judgments "
+            "WHERE judge = ? AND repeat = 0 AND score IS NOT NULL"
+        )
+        rows = con.execute(sql, [self.expert]).fetchall()
+        return {tuple(about): score for *about, score in rows}
 
 
 def _rows(item: Item | Check, expert: str, score: float, note: str) -> dict[str, Any]:

@@ -41,10 +41,15 @@ _DISAGREE = (
     "WHERE j.response_id = s.response_id AND j.repeat = 0 AND j.score IS NOT NULL "
     "GROUP BY j.criterion, j.target_id HAVING min(j.score) < max(j.score))"
 )
+_LOST = (  # a verdict of the panel on the response as a whole
+    "EXISTS (FROM judgments AS j JOIN panels AS p ON p.judge = j.judge WHERE p.panel = s.panel "
+    "AND j.response_id = s.response_id AND j.target_id = s.response_id AND j.repeat = 0 "
+    "AND j.error IS NOT NULL)"
+)
 SHOWN = {
     "all": ("true", "true"),
     "failed": ("v.score < 1", "true"),
-    "errors": ("v.error IS NOT NULL", "s.has_error"),
+    "errors": ("v.error IS NOT NULL", f"(s.has_error OR {_LOST})"),
     "untriggered": ("NOT v.is_triggered", "true"),
     "disagree": ("true", _DISAGREE),
 }
@@ -68,7 +73,8 @@ class Reader:
     def _repr_html_(self) -> str:
         said = f"<p>{len(self)} of {self.found} responses</p>"
         pages = "".join(
-            f"<details{' open' if len(self) == 1 else ''}><summary>{title}</summary>"
+            f"<details{' open' if len(self) == 1 else ''}>"
+            f'<summary style="overflow-wrap:anywhere">{title}</summary>'
             f"{page._repr_html_()}</details>"
             for title, page in self._titled()
         )

@@ -7,6 +7,7 @@ a judge wrote is shown as it is written: no markup in it takes effect.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -362,8 +363,16 @@ def _safe(text: object) -> str:
     """Text for a page, line by line: nothing in it is markup, a formula or a mark of direction."""
     lines = _cut("–" if text is None else str(text)).splitlines() or [""]
     return "<br>".join(
-        html.escape(style.clean(line)).replace("$", "<span>$</span>") for line in lines
+        "<wbr>".join(
+            html.escape(piece).replace("$", "<span>$</span>")
+            for piece in _RUN.findall(style.clean(line))
+        )
+        for line in lines
     )
+
+
+_RUN = re.compile(r"[!-~]{30}(?=[!-~])|(?:(?![!-~]{31}).)+")
+"""Pieces of a line: a long address or number may break where its page is narrow."""
 
 
 _TONES = {"met": "#00695C", "not met": style.ALARM, "support": "#00695C", "conflict": style.ALARM}

@@ -13,7 +13,7 @@ LIMITS = {"INTEGER": 2**31, "BIGINT": 2**63}
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value if value.isascii() else _mended(value)
+        return value if value.isascii() else mended(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -21,7 +21,7 @@ def _text(value: Any) -> str:
     raise TypeError
 
 
-def _mended(text: str) -> str:
+def mended(text: str) -> str:
     """`text` with surrogates joined where they make a pair and replaced where they do not."""
     try:
         text.encode()
@@ -75,9 +75,9 @@ def _json(value: Any) -> str:
     if isinstance(value, str):
         parsed = json.loads(value)
         if "\\ud" not in value.lower():
-            return _mended(value)
+            return mended(value)
         value = parsed  # an escaped half of a surrogate pair is no JSON to DuckDB
-    return _mended(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+    return mended(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
 
 
 def _texts(value: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from ragbench import behind, output
+from ragbench.cells import close_all, in_cell
 from ragbench.errors import RagbenchError
 from ragbench.exploring import OF_CONSTRAINTS, USED, VIEWS, Look, look, whole_state
 from ragbench.facts import metric_label
@@ -49,24 +49,7 @@ def explorer(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any] | None = N
     Example:
         >>> explorer(con, {"by": "domain", "where": {"context_mode": "gap"}})  # doctest: +SKIP
     """
-    cell = _cell()
-    if cell is not None and cell in _shown:
-        _shown.pop(cell).close_all()
-    made = Explorer(con, state or {})
-    if cell is not None:
-        _shown[cell] = made
-    return made
-
-
-_shown: dict[str, Explorer] = {}
-"""What each cell of the notebook shows: running a cell again closes what it showed before."""
-
-
-def _cell() -> str | None:
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    header = getattr(shell, "parent_header", None) or {}
-    found = header.get("metadata", {}).get("cellId")
-    return None if found is None else str(found)
+    return in_cell(lambda: Explorer(con, state or {}))
 
 
 def _safe(value: object) -> str:
@@ -75,7 +58,8 @@ def _safe(value: object) -> str:
 
 
 def _named(value: Any) -> str:
-    return ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
+    said = ", ".join(f"{k}: {v}" for k, v in value) if isinstance(value, tuple) else str(value)
+    return clean(said)
 
 
 class Explorer(w.VBox):  # type: ignore[misc]
@@ -87,6 +71,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._is_setting = False
         self._tests: dict[str, float] = {}
         self._look: Look | None = None
+        self._shown: dict[str, Any] = {}  # its state; what is chosen may not be possible
         self.listed = pl.DataFrame()  # the responses behind what was clicked
         self._kept: dict[str, Any] = {}
         self._controls = self._made_controls()
@@ -150,14 +135,14 @@ class Explorer(w.VBox):  # type: ignore[misc]
             for name, box in self._filters.items():
                 chosen = whole["where"].get(name, ())
                 many = chosen if isinstance(chosen, (list, tuple)) else [chosen]
-                offered = list(dict(box.options).values())
+                offered = [value for _, value in box.options]
                 box.value = tuple(value for value in many if value in offered)
                 if len(box.value) < len(many):
                     self._kept[name], box.value = chosen, ()
             for name, control in self._controls.items():
                 value = tuple(whole[name].items()) if name in ("a", "b") else whole[name]
                 value = "" if name == "panel" and value is None else value
-                if value not in dict(control.options).values():
+                if value not in [option for _, option in control.options]:
                     control.options = [*control.options, (_named(value), value)]
                 control.value = value
         finally:
@@ -190,16 +175,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
 
     def close_all(self) -> None:
         """Close the widget and all its parts, also in the browser."""
-        waiting: list[Any] = [self]
-        while waiting:
-            part = waiting.pop()
-            waiting += list(getattr(part, "children", ()))
-            waiting += [
-                own
-                for name in ("layout", "style")
-                if isinstance(own := getattr(part, name, None), w.Widget)
-            ]
-            part.close()
+        close_all(self)
 
     # ------------------------------------------------------------ what happens
 
@@ -212,14 +188,14 @@ class Explorer(w.VBox):  # type: ignore[misc]
             self._notes.value = _lines(f"<b>{_safe(problem)}</b>")
 
     def _show(self, shown: Look) -> None:
-        self._look = shown
+        self._look, self._shown = shown, self.state
         if self._figure is None:
             self._figure = Picture(shown.figure)
         else:
             self._figure.draw(shown.draft)
         for trace in self._figure.data:
             trace.on_click(self._clicked)
-        used = USED[self.state["view"]]
+        used = USED[self._shown["view"]]
         for name in ("metric", "by", "across"):
             self._controls[name].disabled = name not in used
         self._list(pl.DataFrame(), "<b>Responses</b>: click on a dot or a cell to list them.")
@@ -229,7 +205,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
     def _told(self, shown: Look) -> list[str]:
         """The notes, and what looking at several comparisons does to a p-value."""
         row = shown.frame.row(0, named=True) if shown.frame.height else {}
-        if self.state["view"] != "paired" or row.get("p_value") is None:
+        if self._shown["view"] != "paired" or row.get("p_value") is None:
             return shown.notes
         self._tests[shown.code] = row["p_value"]
         adjusted = adjust(list(self._tests.values()))["holm"]
@@ -242,7 +218,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         """List the responses behind the dot or cell that was clicked."""
         if not points.point_inds or self._look is None:
             return
-        state = self.state
+        state = self._shown
         at = behind.point(state, self._look, points.point_inds[0], trace.name)
         try:
             found = behind.responses(self._con, state, at)
@@ -266,7 +242,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
             self._page.value = ""
             return
         row = self.listed.row(change["new"], named=True)
-        page = reading(self._con, row["response_id"], self.state["panel"], beside=row["beside"])
+        page = reading(self._con, row["response_id"], self._shown["panel"], beside=row["beside"])
         self._page.value = page._repr_html_()
 
     def _store(self, _: Any) -> None:
@@ -286,16 +262,20 @@ class Explorer(w.VBox):  # type: ignore[misc]
             self._saved.value = _safe(problem)
             return
         written = ", ".join(files.filter(pl.col("note") == "")["format"])
-        self._saved.value = f"saved {_safe(self._stem.value)}: {written}"
+        missing = files.filter(pl.col("note") != "")
+        left_out = (
+            f"; {', '.join(missing['format'])} {missing['note'][0]}" if missing.height else ""
+        )
+        self._saved.value = _lines(_safe(f"saved {self._stem.value}: {written}{left_out}"))
 
     # ------------------------------------------------------------ its parts
 
     def _made_controls(self) -> dict[str, Any]:
         own = list(criteria_of(self._con.cursor()))
-        metrics = [(metric_label(name), name) for name in [*(m.name for m in METRICS), *own]]
+        metrics = [(clean(metric_label(name)), name) for name in [*(m.name for m in METRICS), *own]]
         panels = [("primary", "")]  # a dropdown shows nothing for None
         panels += [
-            (row[0], row[0])
+            (clean(row[0]), row[0])
             for row in self._con.cursor()
             .execute("SELECT panel FROM panels ORDER BY panel")
             .fetchall()
@@ -371,11 +351,11 @@ def _values(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, Any]]:
 
 def _shown_value(value: Any) -> str:
     words = {None: "none", True: "yes", False: "no"}
-    return words[value] if value is None or isinstance(value, bool) else str(value)
+    return words[value] if value is None or isinstance(value, bool) else clean(value)
 
 
 def _line(row: Mapping[str, Any]) -> str:
     parts = [row["domain"], row["context_mode"], row["response_id"]]
     met = f"{row['satisfied']} of {row['planned']} met"
     lost = "" if row["judged"] == row["planned"] else f", {row['planned'] - row['judged']} open"
-    return " · ".join([met + lost, *(str(part) for part in parts if part)])
+    return " · ".join([met + lost, *(clean(part) for part in parts if part)])

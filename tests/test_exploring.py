@@ -11,7 +11,7 @@ from hostile_study import ATTACKS, hostile_study
 from polars.testing import assert_frame_equal
 
 import ragbench as rb
-from ragbench import exploring, reader, taxonomy, widgets
+from ragbench import exploring, reader, render, taxonomy, widgets
 from ragbench.errors import RagbenchError, UnknownColumn, UnknownName
 
 
@@ -252,6 +252,54 @@ def test_a_filter_on_requirements_makes_a_view_of_single_constraints(con):
     assert "Take it away" in shown._notes.value
 
 
+def test_a_click_is_about_the_picture_and_not_about_what_could_not_be_shown(con):
+    shown = widgets.explorer(con, {"view": "heatmap", "by": "language", "across": "domain"})
+    cells = next(trace for trace in shown.figure.data if trace.type == "heatmap")
+    before = click(shown, cells, [0, 1])
+    shown._controls["by"].value = "domain"  # twice
+    assert "two groupings" in shown._notes.value
+    assert_frame_equal(click(shown, cells, [0, 1]), before)
+
+
+def test_a_comparison_of_nothing_says_so(con):
+    sides = {"a": {"setting": "constraints_last"}, "b": {"setting": "given_context"}}
+    state = {"view": "paired", **sides, "where": {"context_mode": "counterfactual"}}
+    nothing = exploring.look(con, state)
+    assert nothing.frame.is_empty()
+    assert "Nothing in this slice" in nothing.notes[0]
+    assert "counterfactual" in nothing.figure.layout.annotations[0].text
+    unchosen = exploring.look(con, {"view": "paired"})
+    assert unchosen.notes == []
+    assert "Choose two sides" in unchosen.figure.layout.annotations[0].text
+
+
+@pytest.mark.parametrize("view", exploring.VIEWS)
+def test_a_picture_says_of_which_slice_it_is(con, view):
+    sides = {"a": {"setting": "constraints_last"}, "b": {"setting": "given_context"}}
+    shown = exploring.look(con, {"view": view, **sides, "where": {"domain": "Legal"}})
+    assert "domain: Legal" in shown.figure.layout.title.text
+
+
+def test_both_sides_of_a_comparison_are_named_however_long_they_are(con, tmp_path):
+    names = [f"organisation-with-a-long-name/model-{part}-{'x' * 30}-fp{part}" for part in "48"]
+    found = con.sql("FROM responses WHERE setting = 'given_context'").pl()
+    path = tmp_path / "long.duckdb"
+    rows = {
+        name: con.sql(f"FROM {name}").pl()
+        for name in ("queries", "constraints", "instances", "instance_constraints")
+    }
+    answers = [
+        found.select("instance_id", "setting", "trial", "text", model=pl.lit(n)) for n in names
+    ]
+    rb.append(path, {**rows, "responses": pl.concat(answers)}, origin="recorded")
+    rb.judge(path, "rules", origin="recorded")
+    state = {"view": "paired", "metric": "loose_ias", "a": {"model": names[0]}}
+    shown = exploring.look(rb.connect(path), {**state, "b": {"model": names[1]}})
+    title = shown.figure.layout.title.text.replace("<br>", "")
+    assert "model-4" in title
+    assert "model-8" in title
+
+
 def test_looking_at_more_comparisons_adjusts_their_p(con):
     state = {
         "view": "paired",
@@ -266,6 +314,18 @@ def test_looking_at_more_comparisons_adjusts_their_p(con):
     second = rb.paired(con, "loose_ias", state["a"], state["b"], {"language": "zh"})
     holm = rb.stats.adjust([first, second["p_value"].item()])["holm"][1]
     assert f"2 comparisons looked at: Holm-adjusted p = {holm:.3g}" in shown._notes.value
+
+
+def test_saving_without_a_browser_says_what_was_left_out_and_why(con, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", "/nowhere/chromium")
+    monkeypatch.setattr(render, "_BROWSER", render._Browser())
+    shown = widgets.explorer(con)
+    shown._stem.value = str(tmp_path / "slice")
+    shown._save.click()
+    assert {file.suffix for file in tmp_path.iterdir()} == {".html", ".csv", ".json"}
+    assert "html, csv, json" in shown._saved.value
+    assert "svg, png not written: no browser" in shown._saved.value
+    assert "apt-get install chromium" in shown._saved.value
 
 
 def test_closing_leaves_no_widget_behind(con):
@@ -289,6 +349,21 @@ def test_the_reader_narrows_to_what_the_rows_say(con):
     assert len(rb.response_reader(con, limit=3)) == 3
     with pytest.raises(UnknownName, match="fail"):
         rb.response_reader(con, show="fail")
+
+
+def test_a_verdict_on_the_whole_response_that_was_lost_is_an_error_to_read(study):
+    con = rb.connect(study)
+    before = rb.response_reader(con, show="errors").found
+    judged = con.sql(
+        "SELECT s.response_id, p.judge FROM response_scores AS s JOIN panels AS p USING (panel) "
+        "WHERE p.kind = 'llm' AND s.is_answered AND s.errors = 0 "
+        "AND (SELECT count(*) FROM judgments AS j WHERE j.response_id = s.response_id "
+        "AND j.criterion = 'conflict' AND j.judge = p.judge) = 0 ORDER BY ALL LIMIT 1"
+    ).fetchall()
+    response, judge = judged[0]
+    lost = {"response_id": response, "target_id": response, "criterion": "conflict"}
+    rb.append(study, "judgments", [{**lost, "judge": judge, "error": "timeout"}])
+    assert rb.response_reader(con, show="errors").found == before + 1
 
 
 @pytest.mark.parametrize(
@@ -332,6 +407,48 @@ def test_a_page_of_readings_needs_nothing_and_nothing_in_it_acts(tmp_path):
             assert "<script" not in part
     assert isinstance(shown.frame, pl.DataFrame)
     assert reader.SHOWN
+
+
+def test_what_is_offered_shows_no_mark_of_direction(con, tmp_path):
+    name = "m\u202eodel\x1b[31m\u2066"
+    rows = {
+        relation: con.sql(f"FROM {relation}").pl()
+        for relation in ("constraints", "instances", "instance_constraints")
+    }
+    queries = con.sql("FROM queries").pl().with_columns(domain=pl.lit(name) + pl.col("domain"))
+    answers = con.sql("SELECT instance_id, text FROM responses WHERE setting = 'given_context'")
+    answers = answers.pl().with_columns(model=pl.lit(name), setting=pl.lit("given_context"))
+    path = tmp_path / "turned.duckdb"
+    rb.append(path, {**rows, "queries": queries, "responses": answers}, origin="recorded")
+    rb.judge(path, "rules", origin="recorded")
+    shown = widgets.explorer(rb.connect(path), {"by": "domain", "a": {"model": name}})
+    click(shown, next(trace for trace in shown.figure.data if trace.name), 0)
+    assert shown.listed.height
+    boxes = [*shown._controls.values(), *shown._filters.values(), shown._responses]
+    offered = "".join(text for box in boxes for text, _ in box.options)
+    assert "odel" in offered
+    assert not set("\u202e\u2066\x1b") & set(offered)
+
+
+def test_the_code_of_a_criterion_with_any_name_can_be_run(con, tmp_path):
+    path = hostile_study(tmp_path / "hostile.duckdb", rb.paper.shipped())
+    name = "is \"it\" \\ 'good'\n$x$ 好"
+    hostile = rb.connect(path)
+    found = hostile.sql("SELECT response_id FROM responses WHERE error IS NULL").pl()
+    rows = found.with_columns(
+        target_id="response_id", criterion=pl.lit(name), judge=pl.lit("ann"), score=pl.lit(1.0)
+    )
+    grades = {"criterion": name, "target": "response", "lowest": 0.0, "highest": 1.0}
+    people = {"judge": "ann", "kind": "human"}
+    rb.append(path, {"criteria": [grades], "judges": [people], "judgments": rows})
+    settings = hostile.sql("SELECT DISTINCT setting FROM responses ORDER BY 1").fetchall()
+    a, b = ({"setting": setting} for (setting,) in settings[:2])
+    for view in ("dots", "heatmap", "paired"):
+        state = {"view": view, "metric": name, "panel": "ann", "a": a, "b": b}
+        shown = exploring.look(hostile, state)
+        names = {"rb": rb, "con": hostile, "pl": pl}
+        exec(shown.code, names)
+        assert_frame_equal(names["frame"], shown.frame)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_an_instance_that_fails_a_check_of_a_person_leaves_all_scores(study, con
         again = labels.Labels(study, "context_validity", expert)
         assert again.items == given.items
         made = again.finish()
-        assert made.row(0) == (4, 3 if expert == "ann" else 4)
+        assert made.row(0) == (4, 3 if expert == "ann" else 4, 0)
         again.finish()  # twice changes nothing
     con = ragbench.connect(study)
     assert con.sql("SELECT kind::VARCHAR FROM judges WHERE judge = 'ann'").fetchall() == [
@@ -245,3 +245,43 @@ def test_the_widget_says_what_a_failed_check_does_and_asks_before_it_is_stored(s
     assert "4 of 4 labelled" in resumed._said.value
     resumed._done.click()
     assert "press Finish again" not in resumed._end.value, "what is stored already is not asked"
+
+
+def test_no_two_people_or_tasks_share_a_file(study):
+    pairs = [("eva", "tone-of-voice"), ("eva-tone", "of-voice"), ("eva", "tone of voice")]
+    pairs += [("eva", "tone_of_voice"), ("eva-tone-of", "voice")]
+    files = {labels.Labels(study, task, expert).file for expert, task in pairs}
+    assert len(files) == len(pairs)
+    assert {file.parent.name for file in files} == {f"{study.name}.labels"}
+
+
+def test_half_a_sign_in_a_note_loses_no_label(study):
+    made = annotator(study, "rejection", "ann")
+    made._note.value = "cut \ud83d off"
+    made.press("y")
+    again = labels.Labels(study, "rejection", "ann")
+    assert again.labels == {0: (1.0, "cut \ufffd off")}
+    again.finish()
+    con = ragbench.connect(study)
+    assert con.sql("SELECT reason FROM evidence WHERE judge = 'ann'").fetchall() == [
+        ("cut \ufffd off",)
+    ]
+
+
+def test_finish_counts_the_labels_of_its_task_and_those_that_came_too_late(study):
+    made = annotator(study, "rejection", "ann")
+    for _ in made.labels.items:
+        made.press("y")
+    made._finish()
+    n = len(made.labels.items)
+    assert f"{n} verdicts of ann stored" in made._end.value
+    assert "changed after" not in made._end.value
+    made.press("n")  # the last one, once more
+    made._finish()
+    assert f"{n} verdicts of ann stored" in made._end.value
+    assert "1 labels were changed after they had been stored" in made._end.value
+    scores = "SELECT DISTINCT score FROM judgments WHERE judge = 'ann'"
+    assert ragbench.connect(study).sql(scores).fetchall() == [(1.0,)]
+    other = annotator(study, "format", "ann", n=2)
+    other.press("n")
+    assert other.labels.finish().row(0) == (1, 0, 0)

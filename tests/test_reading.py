@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import duckdb
@@ -98,10 +100,24 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         page = reading.reading(con, case)._repr_html_()
         read = Page(page)
         seen += read.text
-        assert read.tags <= {"div", "small", "b", "br", "table", "tbody", "tr", "td", "span"}
+        assert read.tags <= {"div", "small", "b", "br", "table", "tbody", "tr", "td", "span", "wbr"}
         assert read.attributes <= {"style", "class"}
         assert "mathjax_ignore" in page
         assert "\u202e" not in page
     assert all(clean(attack)[:12] in seen for attack in ATTACKS), (
         "an attack was not put to the test"
     )
+
+
+def test_a_long_address_may_break_and_reads_the_same(study: Path) -> None:
+    address = f"https://example.org/{'a' * 200}?q=<b>&x=$1$"
+    text = f"see {address} and 参见{address}。"
+    edited = duckdb.connect(str(study))
+    edited.execute("UPDATE queries SET text = ?", [text])
+    edited.close()
+    con = rb.connect(study)
+    case = con.sql("SELECT min(response_id) FROM responses WHERE error IS NULL").fetchall()[0][0]
+    page = reading.reading(con, case)._repr_html_()
+    assert text in Page(page).text
+    pieces = re.split(r"<wbr>|<br>|</?\w[^>]*>|\s", page[page.index("https:") :])
+    assert max(len(html.unescape(piece)) for piece in pieces[:30]) <= 34
