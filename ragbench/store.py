@@ -394,7 +394,8 @@ def step(
 ) -> Iterator[Writer]:
     """A writer whose rows are safe as soon as `add` returns, whatever happens to the process.
 
-    `study` is the path of its file or a connection to it, which may be closed before the step ends.
+    `study` is the path of its file or a connection to it, which reads with one thread from then on
+    and may be closed before the step ends.
 
     Example:
         >>> with step(path, "judge") as writer:  # doctest: +SKIP
@@ -403,7 +404,9 @@ def step(
     if isinstance(study, duckdb.DuckDBPyConnection):
         file = study_path(study)
         _refuse_origin(file, origin, study)
-        study.execute("SET threads = 1")  # beside calls: each thread holds memory of its own
+        # Beside calls: each thread holds memory of its own. On a cursor, as there may be rows left
+        # to fetch from the connection.
+        study.cursor().execute("SET threads = 1")
     else:
         file = study_file(study)
         _refuse_origin(file, origin)
