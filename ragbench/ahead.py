@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,8 +23,15 @@ def read_ahead(
     """
     parts = [given[start : start + AT_A_TIME] for start in range(0, len(given), AT_A_TIME)]
     with ThreadPoolExecutor(1, thread_name_prefix="texts") as thread:
-        coming = [thread.submit(read, part) for part in parts[:1]]
+
+        def begin(some: Sequence[Sequence[T]]) -> list[Callable[[], Texts]]:
+            try:
+                return [thread.submit(read, part).result for part in some]
+            except RuntimeError:  # no thread does anything for others once the main one has ended
+                return [partial(read, part) for part in some]
+
+        coming = begin(parts[:1])
         for number, part in enumerate(parts, start=1):
-            texts = coming.pop().result()
-            coming += [thread.submit(read, following) for following in parts[number : number + 1]]
+            texts = coming.pop()()
+            coming += begin(parts[number : number + 1])
             yield from ((one, texts) for one in part)

@@ -489,10 +489,13 @@ def main() -> None:
         code = 0
     except Exception as error:
         show = getattr(error, "show", None)  # wrong usage, explained by the library
-        if show is None:
+        if show is not None:
+            show()
+            code = getattr(error, "exit_code", 2)
+        elif str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C in a statement
+            code = _STOPPED
+        else:
             raise
-        show()
-        code = getattr(error, "exit_code", 2)
     if code == _STOPPED:
         print("stopped; what was finished is stored. Call again to go on.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)

@@ -71,9 +71,8 @@ def open_study(
     Raises:
         StoreError: as in `layout_version`, and for an older layout.
     """
-    con = con or duckdb.connect()
+    con = con or in_memory()
     try:
-        con.execute(f"SET temp_directory = {quote(_spill_folder())}")
         attach(con, file, read_only=read_only, alias=alias)
         if _version(con, file, alias) < SCHEMA_VERSION:
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
@@ -92,6 +91,15 @@ def open_study(
         con.close()
         raise
     return con
+
+
+def in_memory() -> duckdb.DuckDBPyConnection:
+    """An empty connection. What does not fit into memory goes where temporary files belong.
+
+    It is told where now, as DuckDB refuses to be told once it has put something there.
+    """
+    folder = Path(tempfile.gettempdir()) / f"ragbench-{os.getpid()}"
+    return duckdb.connect(config={"temp_directory": str(folder)})
 
 
 def spare_memory(con: duckdb.DuckDBPyConnection) -> None:
@@ -147,7 +155,7 @@ def peeking(
     Raises:
         StoreError: the file is foreign, damaged, newer, or cannot be read.
     """
-    with duckdb.connect() if con is None else contextlib.nullcontext(con) as peeker:
+    with in_memory() if con is None else contextlib.nullcontext(con) as peeker:
         attach(peeker, file, read_only=True)
         try:
             yield peeker, _version(peeker, file, "store")
@@ -316,6 +324,12 @@ def unusable(file: Path, error: Exception) -> StoreError:
         )
     if "no space" in said or "quota" in said or getattr(error, "errno", 0) in _FULL:
         return no_room(file)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StoreError(
+            f"there is not enough memory for {file} ({text}). Close what needs much of it and call "
+            "again: what was stored before is safe, and rows of running steps are in "
+            f"{journal_folder(file)}."
+        )
     if "permission denied" in said:
         return StoreError(
             f"{file} may not be read by this user (permission denied). Ask its owner, or "
@@ -368,10 +382,6 @@ def say(message: str) -> None:
     while frame.f_back and str(frame.f_globals.get("__name__")).split(".")[0] in own:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
-
-
-def _spill_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"ragbench-{os.getpid()}"
 
 
 def quote(path: Path) -> str:

@@ -21,6 +21,7 @@ from ragbench.files import (
     create,
     discard,
     fold_lock,
+    in_memory,
     journal_folder,
     layout_version,
     make_copy,
@@ -119,7 +120,7 @@ def _usable(
     con: duckdb.DuckDBPyConnection | None,
 ) -> contextlib.AbstractContextManager[duckdb.DuckDBPyConnection]:
     """`con`, or a connection that is closed at the end: to make one takes 13 ms."""
-    return duckdb.connect() if con is None else contextlib.nullcontext(con)
+    return in_memory() if con is None else contextlib.nullcontext(con)
 
 
 def _fold_lines(

@@ -42,6 +42,7 @@ from ragbench.files import (
     copy_of,
     discard,
     fold_lock,
+    in_memory,
     layout_version,
     open_study,
     peeking,
@@ -78,7 +79,8 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
-    _pool(os.getpid()).submit(import_module, "scipy.special")
+    with contextlib.suppress(RuntimeError):  # no pool takes work once the main thread has ended
+        _pool(os.getpid()).submit(import_module, "scipy.special")
     return opened(path)
 
 
@@ -402,7 +404,9 @@ def step(
     if isinstance(study, duckdb.DuckDBPyConnection):
         file = study_path(study)
         _refuse_origin(file, origin, study)
-        study.execute("SET threads = 1")  # beside calls: each thread holds memory of its own
+        # Beside calls: each thread holds memory of its own. On a cursor, as there may be rows left
+        # to fetch from the connection.
+        study.cursor().execute("SET threads = 1")
     else:
         file = study_file(study)
         _refuse_origin(file, origin)
@@ -412,7 +416,8 @@ def step(
     def keep_up() -> None:
         nonlocal folded_at, ahead
         # For the last fold: somebody waits for that, and now for calls at most.
-        ahead = ahead or _pool(os.getpid()).submit(duckdb.connect)
+        with contextlib.suppress(RuntimeError):  # as in `connect`
+            ahead = ahead or _pool(os.getpid()).submit(in_memory)
         # Readers fold what they want to see; a writer only keeps its journal from growing long.
         passed = time.monotonic() - folded_at
         if passed > _FOLD_SECONDS and passed > (wait := pace(file)):

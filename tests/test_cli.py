@@ -447,3 +447,21 @@ def test_an_import_that_would_lose_verdicts_names_the_options_that_help(tmp_path
     assert "--kind constraints" in done.stderr
     done = run("import", tmp_path / "s.duckdb", tmp_path / "v.csv", "--kind", "constraints")
     assert done.returncode == 0, done.stderr
+
+
+SLOW = """
+import os, signal, threading
+import duckdb
+from ragbench import cli
+def slow(**_):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    duckdb.sql("SELECT count(*) FROM range(3000000) AS a, range(3000) AS b").fetchall()
+cli.app = slow
+cli.main()
+"""
+
+
+def test_ctrl_c_within_a_statement_of_sql_stops_as_anywhere() -> None:
+    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130
+    assert done.stderr == "stopped; what was finished is stored. Call again to go on.\n"

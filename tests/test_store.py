@@ -552,3 +552,11 @@ def test_a_path_that_is_none_is_refused_in_one_line(path):
     for call in (ragbench.connect, store.fold, lambda it: ragbench.append(it, "models", [])):
         with pytest.raises(StoreError, match="named by the path of its file"):
             call(path)
+
+
+def test_a_step_takes_no_rows_from_its_connection(con):
+    expected = len(con.execute("FROM judgments").fetchall())
+    found = [con.execute("FROM judgments").fetchone()]
+    with store.step(con, "judge", origin="recorded"):
+        pass
+    assert len(found + con.fetchall()) == expected

@@ -23,7 +23,7 @@ import pytest
 from store_worker import content, skeleton, unit
 
 import ragbench
-from ragbench import store
+from ragbench import files, store
 from ragbench.errors import BadRow, StoreError
 from ragbench.relations import SCHEMA_VERSION
 
@@ -293,6 +293,25 @@ def test_a_second_old_file_is_kept_beside_the_first(path):
 
 
 # ---------------------------------------------------------------- no room, no permission
+
+
+def test_a_fold_goes_on_after_its_memory_was_too_small_for_all(path):
+    with files.in_memory() as con:
+        con.execute("SET memory_limit = '60MB'")
+        con.execute("CREATE TABLE much AS SELECT md5(i::VARCHAR) AS x FROM range(4000000) AS t(i)")
+        assert con.execute("FROM duckdb_temporary_files()").fetchall() != []
+        con.execute("DROP TABLE much")
+        leave_journal(path, GOOD)
+        store.fold(path, con)
+    assert ragbench.connect(path).sql("SELECT model FROM models").fetchall() == [("good",)]
+
+
+def test_too_little_memory_is_said_and_loses_nothing(path):
+    leave_journal(path, GOOD)
+    with files.in_memory() as con:
+        con.execute("SET memory_limit = '300KB'")
+        assert "not enough memory" in message(store.fold, path, con)
+    assert ragbench.connect(path).sql("SELECT model FROM models").fetchall() == [("good",)]
 
 
 def test_a_full_disk_stops_everything_cleanly_and_room_lets_it_go_on(path, tmp_path):

@@ -308,3 +308,26 @@ def test_replaced_files_are_let_go(path):
     if not Path("/proc/self/fd").exists():
         pytest.skip("needs /proc")
     wait_until(lambda: held() == 1)
+
+
+LATE = """
+import sys, threading
+import ragbench as rb
+sys.path.insert(0, sys.argv[2])
+from store_worker import unit
+from ragbench import store
+def work():
+    threading.main_thread().join()
+    with store.step(sys.argv[1], "answer") as writer:
+        writer.add({"responses": unit(0)["responses"]})
+    rb.judge(sys.argv[1])
+    print(rb.connect(sys.argv[1]).sql("FROM judgments").shape[0])
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_can_still_make_rows(path):
+    done = subprocess.run(
+        [sys.executable, "-c", LATE, path, Path(__file__).parent], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("2\n", "")
