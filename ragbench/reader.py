@@ -53,9 +53,9 @@ SHOWN = {
     "untriggered": ("NOT v.is_triggered", "true"),
     "disagree": ("true", _DISAGREE),
 }
-"""Which responses to read: all; with a failed constraint; that lost a verdict to an error; with a
-constraint whose condition did not hold; on which judges disagree. Of each what must hold of one of
-its verdicts on a constraint, and of the response."""
+"""Which responses to read: all that there are; with a failed constraint; those that are an error or
+lost a verdict to one; with a constraint whose condition did not hold; on which judges disagree. Of
+each what must hold of one of its verdicts on a constraint, and of the response."""
 
 
 class Reader:
@@ -142,24 +142,26 @@ def response_reader(
     has_such = "true"
     if such or (of_response == "true" and of_verdict != "true"):
         has_such = has_verdict(f"{of_verdict} AND {narrower}")
+    is_shown = "true" if show == "errors" else "NOT s.is_failed"
     rows = cursor.sql(
         f"""
         SELECT s.response_id, s.domain, s.context_mode, s.satisfied, s.planned,
-            count(*) OVER () AS n,
+            s.is_failed, count(*) OVER () AS n,
             (SELECT min(b.response_id) FROM responses AS b WHERE b.instance_id = s.instance_id
                 AND b.model = ? AND b.response_id <> s.response_id) AS beside
         FROM adherence_summary AS s LEFT JOIN models AS m ON m.model = s.model
-        WHERE {condition} AND {of_response} AND {has_such} AND NOT s.is_failed
+        WHERE {condition} AND {of_response} AND {has_such} AND {is_shown}
             AND s.response_id IN (SELECT response_id FROM responses)
         ORDER BY s.satisfied / nullif(s.planned, 0), s.response_id LIMIT ?""",
         params=[beside, *values, *more, limit],
     ).fetchall()
     name = panel_of(cursor, given, panel)
-    readings = [(_title(row), reading(con, row[0], name, beside=row[6])) for row in rows]
-    return Reader(readings, rows[0][5] if rows else 0)
+    readings = [(_title(row), reading(con, row[0], name, beside=row[7])) for row in rows]
+    return Reader(readings, rows[0][6] if rows else 0)
 
 
 def _title(row: tuple[Any, ...]) -> str:
-    response_id, domain, mode, satisfied, planned = row[:5]
-    parts = [f"{satisfied} of {planned} met", domain, mode, response_id]
+    response_id, domain, mode, satisfied, planned, is_failed = row[:6]
+    met = "no response" if is_failed else f"{satisfied} of {planned} met"
+    parts = [met, domain, mode, response_id]
     return " · ".join(str(part) for part in parts if part)

@@ -200,6 +200,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
             self._controls[name].disabled = name not in used
         self._list(pl.DataFrame(), "<b>Responses</b>: click on a dot or a cell to list them.")
         self._code.value = shown.code
+        self._code.rows = max(4, sum(1 + len(line) // 80 for line in shown.code.splitlines()))
         self._notes.value = _lines(" · ".join(_safe(note) for note in self._told(shown)))
 
     def _told(self, shown: Look) -> list[str]:

@@ -351,6 +351,18 @@ def test_the_reader_narrows_to_what_the_rows_say(con):
         rb.response_reader(con, show="fail")
 
 
+def test_an_answer_that_failed_is_an_error_to_read(study):
+    con = rb.connect(study)
+    page = rb.response_reader(con, show="errors")
+    failed = "med-noise/model-b/given_context/0"
+    titles = [title for title, _ in page.readings]
+    assert [title for title in titles if failed in title] == [
+        f"no response · Medical · noise · {failed}"
+    ]
+    assert "timeout after 60 s" in page._repr_html_()
+    assert all(failed not in title for title, _ in rb.response_reader(con).readings)
+
+
 def test_a_verdict_on_the_whole_response_that_was_lost_is_an_error_to_read(study):
     con = rb.connect(study)
     before = rb.response_reader(con, show="errors").found
