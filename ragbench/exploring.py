@@ -175,11 +175,12 @@ def _paired(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any]) -> Look:
         return Look(
             pl.DataFrame(), empty.draft(str(lacking), "A paired difference"), "", [_NOTHING]
         )
-    sides = " − ".join(", ".join(map(_words, side.values())) for side in (a, b))
+    both = [", ".join(map(_words, side.values())) for side in (a, b)]
+    sides = " − ".join(both)
     rows = frame.with_columns(comparison=pl.lit(sides))
     about = f"Difference in {_label(state['metric'])}"
     if columns(sides) > _BESIDE:  # a title has more room, though not for whose models these are
-        about += ": " + " − ".join(side.rpartition("/")[2] for side in sides.split(" − "))
+        about += ": " + " − ".join(side.rpartition("/")[2] for side in both)
     title = _title(state, about)
     draft = figures.forest.draft(rows, label="comparison", p_value="p_value", title=title)
     call = _call(compare.__name__, state, f"{_written(state['metric'])}, {a!r}, {b!r}")

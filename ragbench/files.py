@@ -102,6 +102,13 @@ def in_memory() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"temp_directory": str(folder)})
 
 
+def borrowed(
+    con: duckdb.DuckDBPyConnection | None,
+) -> contextlib.AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """`con`, or a connection that is closed at the end: to make one takes 13 ms."""
+    return in_memory() if con is None else contextlib.nullcontext(con)
+
+
 def spare_memory(con: duckdb.DuckDBPyConnection) -> None:
     """Have `con` give memory back as soon as a statement has no more use for it.
 
@@ -155,7 +162,7 @@ def peeking(
     Raises:
         StoreError: the file is foreign, damaged, newer, or cannot be read.
     """
-    with in_memory() if con is None else contextlib.nullcontext(con) as peeker:
+    with borrowed(con) as peeker:
         attach(peeker, file, read_only=True)
         try:
             yield peeker, _version(peeker, file, "store")

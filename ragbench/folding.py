@@ -16,12 +16,12 @@ from filelock import Timeout
 from ragbench import relations, rows
 from ragbench.errors import BadRow, RagbenchError
 from ragbench.files import (
+    borrowed,
     cannot_write,
     copy_of,
     create,
     discard,
     fold_lock,
-    in_memory,
     journal_folder,
     layout_version,
     make_copy,
@@ -101,7 +101,7 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
 def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
     ended = [journal for journal in journals(file) if has_ended(journal)]
-    with _usable(con) as con:
+    with borrowed(con) as con:
         offsets = _offsets(file, con)
         while found := _take(file, offsets):
             offsets.update({journal: end for journal, (_, end) in found.items()})
@@ -114,13 +114,6 @@ def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> N
     if ended:
         with contextlib.suppress(OSError):  # another run has begun
             journal_folder(file).rmdir()
-
-
-def _usable(
-    con: duckdb.DuckDBPyConnection | None,
-) -> contextlib.AbstractContextManager[duckdb.DuckDBPyConnection]:
-    """`con`, or a connection that is closed at the end: to make one takes 13 ms."""
-    return in_memory() if con is None else contextlib.nullcontext(con)
 
 
 def _fold_lines(
@@ -162,7 +155,7 @@ def rewrite(
     try:
         discard(copy)
         is_new = not file.exists()
-        with _usable(con) as con:
+        with borrowed(con) as con:
             if is_new:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 create(copy)

@@ -79,8 +79,7 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         >>> con.sql("SELECT model, count(*) FROM responses GROUP BY model").pl()  # doctest: +SKIP
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
-    with contextlib.suppress(RuntimeError):  # no pool takes work once the main thread has ended
-        _pool(os.getpid()).submit(import_module, "scipy.special")
+    _begin(import_module, "scipy.special")
     return opened(path)
 
 
@@ -297,11 +296,25 @@ def at_once(
     """
     cursors = [con.cursor() for _ in calls]
     try:
-        return list(_pool(os.getpid()).map(lambda call, cursor: call(cursor), calls, cursors))
+        begun = [_begin(call, cursor) for call, cursor in zip(calls, cursors, strict=True)]
+        return [one.result() for one in begun]
     except BaseException:  # Ctrl-C comes here, and not into the threads
         for cursor in cursors:
             cursor.interrupt()
         raise
+
+
+def _begin(call: Callable[..., T], *given: Any) -> Future[T]:
+    """`call(*given)` in a thread of this process's pool.
+
+    Once the main thread has ended no pool takes work any more: then it is done here and now.
+    """
+    try:
+        return _pool(os.getpid()).submit(call, *given)
+    except RuntimeError:
+        done: Future[T] = Future()
+        done.set_result(call(*given))
+        return done
 
 
 @cache
@@ -416,8 +429,7 @@ def step(
     def keep_up() -> None:
         nonlocal folded_at, ahead
         # For the last fold: somebody waits for that, and now for calls at most.
-        with contextlib.suppress(RuntimeError):  # as in `connect`
-            ahead = ahead or _pool(os.getpid()).submit(in_memory)
+        ahead = ahead or _begin(in_memory)
         # Readers fold what they want to see; a writer only keeps its journal from growing long.
         passed = time.monotonic() - folded_at
         if passed > _FOLD_SECONDS and passed > (wait := pace(file)):

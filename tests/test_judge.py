@@ -144,6 +144,18 @@ def test_another_judge_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
         rb.judge(tmp_path / "s.duckdb", "gpt-4o")
 
 
+@pytest.mark.parametrize("criteria", ["rejection", ["adherence", "coverage"]])
+def test_what_no_rule_checks_is_refused_before_anything_is_stored(
+    tmp_path: Path, criteria: str | list[str]
+) -> None:
+    path = tmp_path / "s.duckdb"
+    rb.append(path, frames("no_emoji", {}, ["a"]))
+    before = path.read_bytes()
+    with pytest.raises(RagbenchError, match=r"rules check constraints.*name an LLM"):
+        rb.judge(path, criteria=criteria)
+    assert path.read_bytes() == before
+
+
 def test_quotations_are_looked_up_in_the_documents_shown(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     given: dict[str, list[dict]] = frames(

@@ -321,13 +321,14 @@ def work():
     with store.step(sys.argv[1], "answer") as writer:
         writer.add({"responses": unit(0)["responses"]})
     rb.judge(sys.argv[1])
-    print(rb.connect(sys.argv[1]).sql("FROM judgments").shape[0])
+    con = rb.connect(sys.argv[1])
+    print(con.sql("FROM judgments").shape[0], rb.scores(con)["planned"].sum())
 threading.Thread(target=work).start()
 """
 
 
-def test_a_thread_that_outlives_the_main_one_can_still_make_rows(path):
+def test_a_thread_that_outlives_the_main_one_can_still_make_rows_and_score_them(path):
     done = subprocess.run(
         [sys.executable, "-c", LATE, path, Path(__file__).parent], capture_output=True, text=True
     )
-    assert (done.stdout, done.stderr) == ("2\n", "")
+    assert (done.stdout, done.stderr) == ("2 1\n", "")

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from ragbench.ahead import read_ahead
-from ragbench.arguments import named
+from ragbench.arguments import named, several
 from ragbench.errors import RagbenchError
 from ragbench.progress import most_frequent, say_errors
 from ragbench.slices import panel_names
@@ -75,9 +75,15 @@ def judge(
     """
     named(judge)
     if judge in ("rules", rules_judge()):
+        others = [name for name in several("criteria", criteria) if name != "adherence"]
+        if others:
+            raise RagbenchError(
+                f"rules check constraints, whose criterion is 'adherence', not {others[0]!r}. "
+                "Leave criteria out, or name an LLM as the judge."
+            )
         con = opened(path)
         before = _default_panels(con)
-        report = _report(_judge_by_rules(con, criteria, repeats, where, retry_errors, origin))
+        report = _report(_judge_by_rules(con, repeats, where, retry_errors, origin))
         _say_what_is_open(path)
         _say_what_is_new(before, path)
         return report
@@ -100,7 +106,7 @@ def judge(
     )
     rows: list[dict[str, Any]] = []
     if "adherence" in plan.criteria and _uses_our_rules(con):
-        rows = _judge_by_rules(con, None, 1, where, retry_errors, origin)
+        rows = _judge_by_rules(con, 1, where, retry_errors, origin)
     rows += llm_judge.run(
         con,
         plan,
@@ -171,7 +177,6 @@ def rules_judge() -> str:
 
 def _judge_by_rules(
     con: Any,
-    criteria: Sequence[str] | None,
     repeats: int,
     where: Mapping[str, Any] | None,
     retry_errors: bool,
@@ -190,7 +195,7 @@ def _judge_by_rules(
         con,
         "judge",
         judge=name,
-        criteria=criteria or ["adherence"],
+        criteria=["adherence"],
         repeats=repeats,
         where=where,
         retry_errors=retry_errors,
