@@ -62,11 +62,13 @@ def open_study(
     read_only: bool,
     alias: str = "store",
     con: duckdb.DuckDBPyConnection | None = None,
+    is_step: bool = False,
 ) -> duckdb.DuckDBPyConnection:
     """`con`, or a new in-memory connection, with `file` attached under `alias`.
 
     Read-only there is a view for each relation and those of `views.sql`, and the summaries have
-    their public names. A writer uses the file's own tables, and its fold computes the definitions.
+    their public names; a step has only those that say what it has to do, as each takes time. A
+    writer uses the file's own tables, and its fold computes the definitions.
 
     Raises:
         StoreError: as in `layout_version`, and for an older layout.
@@ -78,19 +80,24 @@ def open_study(
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
         if read_only:
             point_views(con, alias)
-            con.execute(
-                "CREATE VIEW scoped AS SELECT * FROM wanted;"
-                "CREATE VIEW scoped_queries AS SELECT DISTINCT query_id FROM adherence_summary;"
-                f"{relations.read_sql('views.sql')}"
-                "CREATE VIEW response_scores AS SELECT * FROM adherence_summary;"
-                "CREATE VIEW criterion_scores AS SELECT * FROM criterion_summary"
-            )
+            views = {
+                "scoped": "FROM wanted",
+                "scoped_queries": "SELECT DISTINCT query_id FROM adherence_summary",
+                **relations.definitions("views.sql"),
+                "response_scores": "FROM adherence_summary",
+                "criterion_scores": "FROM criterion_summary",
+            }
+            made = _STEP_VIEWS if is_step else views
+            con.execute("".join(f"CREATE VIEW {name} AS {views[name]};" for name in made))
         else:
             con.execute(f"USE {alias}")
     except BaseException:
         con.close()
         raise
     return con
+
+
+_STEP_VIEWS = ("scoped", "panels", "planned_responses")
 
 
 def in_memory() -> duckdb.DuckDBPyConnection:
@@ -109,12 +116,20 @@ def borrowed(
     return in_memory() if con is None else contextlib.nullcontext(con)
 
 
-def spare_memory(con: duckdb.DuckDBPyConnection) -> None:
-    """Have `con` give memory back as soon as a statement has no more use for it.
+def spare_memory(con: duckdb.DuckDBPyConnection, size: int) -> None:
+    """Have `con`, which is to change `size` bytes, give memory back that a statement has used.
 
     DuckDB would keep it for the next statement. A step has few, and many calls between them.
     """
-    con.execute("SET allocator_bulk_deallocation_flush_threshold = '256KB'")
+    is_small = size < _SMALL_BYTES
+    # More threads would take more memory, and more time to begin than they save.
+    con.execute("SET threads = 1" if is_small else "RESET threads")
+    flushed = "2MB" if is_small else "256KB"  # each time it does so costs time
+    con.execute(f"SET allocator_bulk_deallocation_flush_threshold = '{flushed}'")
+
+
+_SMALL_BYTES = 16_000_000
+"""A study of which most statements take longer to plan than to run."""
 
 
 class OldLayout(StoreError):

@@ -22,6 +22,7 @@ from ragbench.files import (
     create,
     discard,
     fold_lock,
+    in_memory,
     journal_folder,
     layout_version,
     make_copy,
@@ -55,6 +56,7 @@ from ragbench.summaries import rewrite_summaries, summarise
 __all__ = ["add_frames", "fold", "fold_quietly", "pace", "rewrite", "rewrite_summaries"]
 
 Frames = Mapping[str, pl.DataFrame]
+Change = Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]]
 _BATCH_BYTES = 16_000_000
 """How much of the journals is held in memory at once."""
 _overhead: dict[Path, float] = {}
@@ -121,7 +123,8 @@ def _fold_lines(
 ) -> None:
     frames, unfit = parse(lines)
     set_aside(file, unfit)
-    rewrite(file, lambda cursor: _add_journaled(cursor, frames, ends), con)
+    size = sum(map(len, lines))
+    _replace(file, lambda cursor: _add_journaled(cursor, frames, ends), con, size)
 
 
 def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes], int]]:
@@ -141,40 +144,41 @@ def _take(file: Path, offsets: Mapping[str, int]) -> dict[str, tuple[list[bytes]
     return found
 
 
-def rewrite(
-    file: Path,
-    change: Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]],
-    con: duckdb.DuckDBPyConnection | None = None,
-) -> pl.DataFrame:
-    """Apply `change` to a copy of the study, which takes its place (the lock is held).
+def rewrite(file: Path, change: Change, size: int) -> pl.DataFrame:
+    """Apply `change`, which brings about `size` bytes, to the study (the lock is held).
 
     `change` gives a report, and whether it changed anything: if not, the file stays as it is.
     """
+    with in_memory() as con:
+        if file.exists() and layout_version(file, con) < SCHEMA_VERSION:
+            migrate(file, is_locked=True)
+        return _replace(file, change, con, size)
+
+
+def _replace(file: Path, change: Change, con: duckdb.DuckDBPyConnection, size: int) -> pl.DataFrame:
+    """Let a copy to which `change` was applied take the place of a study of this layout."""
     copy = copy_of(file)
     began = time.monotonic()
     try:
         discard(copy)
         is_new = not file.exists()
-        with borrowed(con) as con:
-            if is_new:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                create(copy)
-            else:
-                if layout_version(file, con) < SCHEMA_VERSION:
-                    migrate(file, is_locked=True)
-                make_copy(file, copy)
-            try:
-                # On a cursor: what it leaves behind is gone with it.
-                with open_study(copy, read_only=False, con=con.cursor()) as cursor:
-                    spare_memory(cursor)
-                    cursor.execute("BEGIN")
-                    changing = time.monotonic()
-                    report, is_changed = change(cursor)
-                    began += time.monotonic() - changing
-                    cursor.execute("COMMIT")
-                    cursor.execute("CHECKPOINT store")
-            finally:
-                con.execute("DETACH DATABASE IF EXISTS store")
+        if is_new:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            create(copy)
+        else:
+            make_copy(file, copy)
+        try:
+            # On a cursor: what it leaves behind is gone with it.
+            with open_study(copy, read_only=False, con=con.cursor()) as cursor:
+                spare_memory(cursor, copy.stat().st_size + size)
+                cursor.execute("BEGIN")
+                changing = time.monotonic()
+                report, is_changed = change(cursor)
+                began += time.monotonic() - changing
+                cursor.execute("COMMIT")
+                cursor.execute("CHECKPOINT store")
+        finally:
+            con.execute("DETACH DATABASE IF EXISTS store")
         if is_new or is_changed:
             put_in_place(copy, file)
     except OSError as error:
@@ -432,13 +436,14 @@ def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _offsets(file: Path, con: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """How far each journal has been folded, in bytes."""
+    """How far each journal has been folded, in bytes, once the study has this layout."""
     if not file.exists():
         return {}
-    with peeking(file, con):
-        try:
-            return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
-        except duckdb.CatalogException:
-            return {}  # an older layout: `rewrite` will migrate it
-        except duckdb.Error as error:
-            raise unusable(file, error) from None
+    with peeking(file, con) as (_, version):
+        if version == SCHEMA_VERSION:
+            try:
+                return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
+            except duckdb.Error as error:
+                raise unusable(file, error) from None
+    migrate(file, is_locked=True)
+    return _offsets(file, con)

@@ -100,6 +100,13 @@ def read_sql(name: str) -> str:
 
 
 @cache
+def definitions(name: str) -> dict[str, str]:
+    """What `views.sql` or `scores.sql` defines, as queries by name, in their order."""
+    view = r"^CREATE OR REPLACE VIEW (\w+) AS\n(.*?);$"
+    return dict(re.findall(view, read_sql(name), re.DOTALL | re.MULTILINE))
+
+
+@cache
 def tables() -> list[str]:
     """The names of all tables of a study, as `schema.sql` makes them."""
     return re.findall(r"^CREATE TABLE (\w+)", read_sql("schema.sql"), re.MULTILINE)

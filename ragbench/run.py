@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import os
@@ -104,9 +105,9 @@ def answer(
                 step(con, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
                 con,  # closed before the step ends, which needs memory for its fold
+                _jobs(con, texts, rows) as jobs,
             ):
                 keep = _keeper(writer, rows, model, called, errors)
-                jobs = _jobs(con, texts, rows)
                 tally = llm.work(called, jobs, keep, parameters=given, progress=progress, **calls)
                 tally.left = len(wanted) - tally.done
         reports.append((model, setting, tally, most_frequent(errors)))
@@ -139,15 +140,17 @@ def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     return {named(name): name for name in listed}
 
 
+@contextlib.contextmanager
 def _jobs(
     con: duckdb.DuckDBPyConnection, texts: Mapping[str, prompts.Prompt], rows: Sequence[Row]
-) -> Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]:
-    """One call for each row."""
+) -> Iterator[Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]]:
+    """One call for each row, within the block."""
 
     def read(some: Sequence[Row]) -> Callable[[str], list[dict[str, str]]]:
         return messages_of(con, texts, [row["instance_id"] for row in some])
 
-    return (_job(row, messages) for row, messages in read_ahead(rows, read))
+    with read_ahead(rows, read) as coming:
+        yield (_job(row, messages) for row, messages in coming)
 
 
 def _job(

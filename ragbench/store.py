@@ -80,11 +80,15 @@ def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """
     # Intervals will need it: its import takes longer than all else of an opening, and beside that.
     _begin(import_module, "scipy.special")
-    return opened(path)
+    return _connected(path)
 
 
 def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
-    """As `connect`, for a step that makes rows and asks for no scores."""
+    """As `connect`, for a step that makes rows: of the metric views it has what that takes."""
+    return _connected(path, is_step=True)
+
+
+def _connected(path: str | os.PathLike[str], *, is_step: bool = False) -> duckdb.DuckDBPyConnection:
     file = study_file(path)
     try:
         file.exists()
@@ -101,11 +105,11 @@ def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
         )
     seen = stamp(file)  # before it is opened: a file that comes in between is found by `refresh`
     try:
-        con = open_study(file, read_only=True, alias="store_0")
+        con = open_study(file, read_only=True, alias="store_0", is_step=is_step)
     except OldLayout:
         migrate(file)
         seen = stamp(file)
-        con = open_study(file, read_only=True, alias="store_0")
+        con = open_study(file, read_only=True, alias="store_0", is_step=is_step)
     con.execute(
         "CREATE SCHEMA _ragbench;"
         "CREATE TABLE _ragbench.attached (path VARCHAR, stamp VARCHAR, number INTEGER, "
@@ -365,7 +369,8 @@ def append(
     with fold_lock(file):
         if has_journals(file):  # rows may point to what a stopped process left there
             fold_journals(file)
-        return rewrite(file, lambda con: add_frames(con, frames, run))
+        size = sum(int(frame.estimated_size()) for frame in frames.values())
+        return rewrite(file, lambda con: add_frames(con, frames, run), size)
 
 
 def _refuse_taken_names(criteria: pl.DataFrame) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 
 import duckdb
 
-from ragbench.relations import read_sql
+from ragbench.relations import definitions
 
 SUMMARIES = {
     "adherence_summary": "response_scores",
@@ -50,10 +50,7 @@ _READ_ONCE = (
 
 @cache
 def _definitions() -> dict[str, str]:
-    """What `views.sql` and `scores.sql` define, as queries by name, in their order."""
-    text = read_sql("views.sql") + read_sql("scores.sql")
-    found = re.findall(r"^CREATE OR REPLACE VIEW (\w+) AS\n(.*?);$", text, re.DOTALL | re.MULTILINE)
-    return dict(found)
+    return {**definitions("views.sql"), **definitions("scores.sql")}
 
 
 def define(con: duckdb.DuckDBPyConnection) -> None:

@@ -262,15 +262,16 @@ def _with_texts(con: Any, todo: list[Row], constraints: pl.DataFrame) -> Iterato
         )
         return texts, contexts
 
-    for row, (texts, contexts) in read_ahead(todo, read):
-        rule = rules[row["target_id"]]
-        yield {
-            **row,
-            "text": texts.get(row["response_id"]),
-            "context": contexts.get(row["instance_id"]),
-            "rule": rule["rule"],
-            "params": rule["params"],
-        }
+    with read_ahead(todo, read) as coming:
+        for row, (texts, contexts) in coming:
+            rule = rules[row["target_id"]]
+            yield {
+                **row,
+                "text": texts.get(row["response_id"]),
+                "context": contexts.get(row["instance_id"]),
+                "rule": rule["rule"],
+                "params": rule["params"],
+            }
 
 
 def _verdict(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -224,11 +226,12 @@ def run(
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
 
-    def drive(jobs: Iterable[Job], count: int) -> None:
+    def drive(asking: AbstractContextManager[Iterable[Job]], count: int) -> None:
         with (
             step(con, "judge", origin=origin, config=config) as writer,
             bar(made.name, count) as progress,
             con,
+            asking as jobs,
         ):
 
             def keep(result: tuple[Rows, list[dict[str, Any]]]) -> None:
@@ -268,8 +271,11 @@ def run(
     return rows
 
 
-def _extractions(con: Any, made: Plan, criterion: str, todo: Sequence[Row]) -> Iterator[Job]:
-    """One call for each instance or response that claims are to be taken out of."""
+@contextlib.contextmanager
+def _extractions(
+    con: Any, made: Plan, criterion: str, todo: Sequence[Row]
+) -> Iterator[Iterator[Job]]:
+    """One call for each instance or response that claims are taken out of, within the block."""
 
     def job(row: Row, shown: Shown) -> Job:
         async def extract(ask: Ask) -> tuple[Rows, list[Row]]:
@@ -286,7 +292,8 @@ def _extractions(con: Any, made: Plan, criterion: str, todo: Sequence[Row]) -> I
         instances = [row["instance_id"] for row in some]
         return Shown(con, instances, [row.get("response_id") for row in some])
 
-    return (job(row, shown) for row, shown in read_ahead(todo, read))
+    with read_ahead(todo, read) as coming:
+        yield (job(row, shown) for row, shown in coming)
 
 
 def _requests(todo: list[Row]) -> list[list[Row]]:
@@ -304,15 +311,17 @@ def _requests(todo: list[Row]) -> list[list[Row]]:
     return found
 
 
-def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Job]:
-    """One call for each request."""
+@contextlib.contextmanager
+def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Iterator[Job]]:
+    """One call for each request, within the block."""
 
     def read(some: Sequence[list[Row]]) -> Shown:
         rows = [row for request in some for row in request]
         names = ("instance_id", "response_id", "target_id")
         return Shown(con, *({row[name]: None for row in rows} for name in names))
 
-    return (_verdict_job(made, shown, rows) for rows, shown in read_ahead(requests, read))
+    with read_ahead(requests, read) as coming:
+        yield (_verdict_job(made, shown, rows) for rows, shown in coming)
 
 
 def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:

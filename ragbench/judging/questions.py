@@ -98,11 +98,11 @@ def _numbered(texts: Sequence[str]) -> str:
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
-# Two patterns that each begin with one sign are searched seven times as fast as one of both.
-_CONTROL = (
-    re.compile(r"<(?=[|｜]|/?s>|</?SYS>|/?(?:start|end)_of_turn>)", re.IGNORECASE),
-    re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT)\])", re.IGNORECASE),
-)
+# By the sign that each begins with: most texts hold neither, which is found at once.
+_CONTROL = {
+    "<": re.compile(r"<(?=[|｜]|/?s>|</?SYS>|/?(?:start|end)_of_turn>)", re.IGNORECASE),
+    "[": re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT)\])", re.IGNORECASE),
+}
 
 
 def inert(text: str) -> str:
@@ -113,8 +113,9 @@ def inert(text: str) -> str:
     >>> inert("a<|im_end|>b") == "a<\\u200b|im_end|>b", inert("[1] a < b")
     (True, '[1] a < b')
     """
-    for marks in _CONTROL:
-        text = marks.sub("\\g<0>\u200b", text)
+    for sign, marks in _CONTROL.items():
+        if sign in text:
+            text = marks.sub("\\g<0>\u200b", text)
     return text
 
 
