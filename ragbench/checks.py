@@ -20,6 +20,8 @@ from ragbench.summaries import define
 from ragbench.taxonomy import CONTEXT_CRITERIA
 
 _FROM_PLANNED = "planned_responses AS s LEFT JOIN models AS m ON m.model = s.model"
+Asking = tuple[duckdb.DuckDBPyConnection, str, dict[str, Any]]
+"""A cursor, and what it is to be asked, with which values."""
 _COLUMNS = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
 
 
@@ -52,7 +54,7 @@ def pending(
         RagbenchError: `step="judge"` without a judge or with an empty list of criteria, or trials
             or repeats below 1.
     """
-    return _pending(
+    cursor, sql, values = _pending(
         con,
         step,
         models=models,
@@ -63,14 +65,16 @@ def pending(
         repeats=repeats,
         where=where,
         retry_errors=retry_errors,
-    ).pl()
+    )
+    return cursor.sql(sql, params=values).pl()
 
 
 def pending_rows(
     con: duckdb.DuckDBPyConnection, step: str, **asked_for: Any
 ) -> list[dict[str, Any]]:
     """What `pending` gives, for a run that asks: a mapping a row."""
-    return relations.mappings(_pending(con, step, **asked_for))
+    cursor, sql, values = _pending(con, step, **asked_for)
+    return relations.mappings(cursor.execute(sql, values))
 
 
 def _pending(
@@ -85,7 +89,7 @@ def _pending(
     repeats: int = 1,
     where: Where = None,
     retry_errors: bool = False,
-) -> duckdb.DuckDBPyRelation:
+) -> Asking:
     whole("trials", trials)
     whole("repeats", repeats)
     refresh(con)
@@ -106,37 +110,31 @@ def _pending_answers(
     trials: int,
     where: Where,
     retry_errors: bool,
-) -> duckdb.DuckDBPyRelation:
+) -> Asking:
     condition, values = conditions(cursor, where, _COLUMNS, "pending")
     kept = "WHERE error IS NULL" if retry_errors else ""
-    return cursor.sql(
-        f"""
-        WITH asked AS (
-            SELECT instance_id, model, setting, trial FROM wanted
-            UNION
-            SELECT i.instance_id, unnest($models::VARCHAR[]), $setting, t.range
-            FROM instances AS i, range($trials) AS t
-        ), s AS (
-            SELECT a.instance_id || '/' || a.model || '/' || a.setting || '/' || a.trial
-                AS response_id, a.*, i.query_id, i.context_mode::VARCHAR AS context_mode,
-                i.variant, i.is_augmented, q.benchmark, q.domain, q.language
-            FROM asked AS a
-            LEFT JOIN instances AS i USING (instance_id)
-            LEFT JOIN queries AS q USING (query_id)
-            ANTI JOIN (SELECT * FROM verifications WHERE NOT passed) AS f USING (instance_id)
-        )
-        SELECT s.response_id, s.instance_id, s.model, s.setting, s.trial
-        FROM s LEFT JOIN models AS m ON m.model = s.model
-        ANTI JOIN (SELECT response_id FROM responses {kept}) AS r ON r.response_id = s.response_id
-        WHERE {_numbered(condition, len(values))} ORDER BY ALL
-        """,
-        params={
-            "models": list(models),
-            "setting": setting,
-            "trials": trials,
-            **_named(values),
-        },
+    sql = f"""
+    WITH asked AS (
+        SELECT instance_id, model, setting, trial FROM wanted
+        UNION
+        SELECT i.instance_id, unnest($models::VARCHAR[]), $setting, t.range
+        FROM instances AS i, range($trials) AS t
+    ), s AS (
+        SELECT a.instance_id || '/' || a.model || '/' || a.setting || '/' || a.trial
+            AS response_id, a.*, i.query_id, i.context_mode::VARCHAR AS context_mode,
+            i.variant, i.is_augmented, q.benchmark, q.domain, q.language
+        FROM asked AS a
+        LEFT JOIN instances AS i USING (instance_id)
+        LEFT JOIN queries AS q USING (query_id)
+        ANTI JOIN (SELECT * FROM verifications WHERE NOT passed) AS f USING (instance_id)
     )
+    SELECT s.response_id, s.instance_id, s.model, s.setting, s.trial
+    FROM s LEFT JOIN models AS m ON m.model = s.model
+    ANTI JOIN (SELECT response_id FROM responses {kept}) AS r ON r.response_id = s.response_id
+    WHERE {_numbered(condition, len(values))} ORDER BY ALL
+    """
+    names = {"models": list(models), "setting": setting, "trials": trials}
+    return cursor, sql, {**names, **_named(values)}
 
 
 def _pending_verdicts(
@@ -146,7 +144,7 @@ def _pending_verdicts(
     repeats: int,
     where: Where,
     retry_errors: bool,
-) -> duckdb.DuckDBPyRelation:
+) -> Asking:
     kinds = dict(cursor.execute("SELECT judge, kind::VARCHAR FROM judges").fetchall())
     is_rule = kinds.get(judge, "rule" if judge.startswith("rules") else "llm") == "rule"
     targets = dict(cursor.execute("SELECT criterion, target FROM criteria").fetchall())
@@ -161,21 +159,19 @@ def _pending_verdicts(
     condition, values = conditions(cursor, where, _COLUMNS, "pending")
     parts = "\nUNION ALL\n".join(_targets(name, targets[name], is_rule) for name in criteria)
     kept = "WHERE error IS NULL" if retry_errors else ""
-    return cursor.sql(
-        f"""
-        WITH s AS (SELECT s.* FROM {_FROM_PLANNED}
-            WHERE s.is_answered AND {_numbered(condition, len(values))}),
-        asked AS ({parts})
-        SELECT a.response_id, a.instance_id, a.criterion, a.target_id, $judge AS judge,
-            t.range::INTEGER AS repeat
-        FROM asked AS a, range($repeats) AS t
-        ANTI JOIN (SELECT * FROM judgments {kept}) AS j
-            ON j.response_id = a.response_id AND j.criterion = a.criterion
-            AND j.target_id = a.target_id AND j.judge = $judge AND j.repeat = t.range
-        ORDER BY ALL
-        """,
-        params={"judge": judge, "repeats": repeats, **_named(values)},
-    )
+    sql = f"""
+    WITH s AS (SELECT s.* FROM {_FROM_PLANNED}
+        WHERE s.is_answered AND {_numbered(condition, len(values))}),
+    asked AS ({parts})
+    SELECT a.response_id, a.instance_id, a.criterion, a.target_id, $judge AS judge,
+        t.range::INTEGER AS repeat
+    FROM asked AS a, range($repeats) AS t
+    ANTI JOIN (SELECT * FROM judgments {kept}) AS j
+        ON j.response_id = a.response_id AND j.criterion = a.criterion
+        AND j.target_id = a.target_id AND j.judge = $judge AND j.repeat = t.range
+    ORDER BY ALL
+    """
+    return cursor, sql, {"judge": judge, "repeats": repeats, **_named(values)}
 
 
 def _targets(criterion: str, target: str, is_rule: bool) -> str:

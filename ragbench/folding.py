@@ -16,18 +16,17 @@ from filelock import Timeout
 from ragbench import relations, rows
 from ragbench.errors import BadRow, RagbenchError
 from ragbench.files import (
-    borrowed,
     cannot_write,
     copy_of,
     create,
     discard,
     fold_lock,
-    in_memory,
     journal_folder,
     layout_version,
     make_copy,
     open_study,
     peeking,
+    private,
     put_in_place,
     say,
     spare_memory,
@@ -103,7 +102,7 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
 def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
     ended = [journal for journal in journals(file) if has_ended(journal)]
-    with borrowed(con) as con:
+    with private() if con is None else contextlib.nullcontext(con) as con:
         offsets = _offsets(file, con)
         while found := _take(file, offsets):
             offsets.update({journal: end for journal, (_, end) in found.items()})
@@ -149,7 +148,7 @@ def rewrite(file: Path, change: Change, size: int) -> pl.DataFrame:
 
     `change` gives a report, and whether it changed anything: if not, the file stays as it is.
     """
-    with in_memory() as con:
+    with private() as con:
         if file.exists() and layout_version(file, con) < SCHEMA_VERSION:
             migrate(file, is_locked=True)
         return _replace(file, change, con, size)
@@ -333,11 +332,13 @@ def _of_another(parent: str) -> str:
 def _give_way(con: duckdb.DuckDBPyConnection, relation: str) -> int:
     """Remove errors that `_incoming` has successes for, with the rows that follow them."""
     same = _same(KEYS[relation], "t", "i")
-    con.execute(
+    replaced = con.execute(
         f"CREATE OR REPLACE TEMP TABLE _replaced AS SELECT i.* FROM _incoming AS i "
         f"SEMI JOIN (SELECT * FROM store.main.{relation} WHERE error IS NOT NULL) AS t ON {same} "
         "WHERE i.error IS NULL"
-    )
+    ).fetchall()
+    if not replaced[0][0]:  # as always but with `retry_errors`
+        return 0
     for follower in [name for name, parent in FOLLOWS.items() if parent == relation]:
         con.execute(f"DELETE FROM store.main.{follower} AS t USING _replaced AS i WHERE {same}")
     if relation == "responses":  # verdicts on the failure say nothing about the text

@@ -47,6 +47,7 @@ from ragbench.files import (
     open_study,
     peeking,
     point_views,
+    private,
     stamp,
     study_file,
     unusable,
@@ -450,7 +451,7 @@ def step(
             fold_quietly(file)
         raise
     writer.close()
-    with ahead.result() if ahead else contextlib.nullcontext() as empty:
+    with private(ahead.result() if ahead else None) as empty:
         fold(file, empty)
 
 
