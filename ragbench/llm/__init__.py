@@ -298,6 +298,7 @@ class _Drive(Generic[T]):
                 task = self.loop.create_task(self._do(job))
                 self.tasks.add(task)
                 task.add_done_callback(self._ended)
+                await asyncio.sleep(0)  # it is sent before the next one is made
             while self.tasks and (self.tally.stopped is None or self.grace is None):
                 self.wake.clear()
                 await self.wake.wait()
