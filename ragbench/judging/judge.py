@@ -166,7 +166,9 @@ def _say_what_is_open(path: str | os.PathLike[str]) -> None:
 
 def _uses_our_rules(con: Any) -> bool:
     """Whether no other rule set has judged: two of them would make two panels of every judge."""
-    found = {row[0] for row in con.sql("SELECT judge FROM judges WHERE kind = 'rule'").fetchall()}
+    found = {
+        row[0] for row in con.execute("SELECT judge FROM judges WHERE kind = 'rule'").fetchall()
+    }
     return not found or rules_judge() in found
 
 
@@ -215,7 +217,7 @@ def _judge_by_rules(
 
 
 def _origin(con: Any) -> str:
-    origins = con.sql("SELECT DISTINCT origin::VARCHAR FROM runs").fetchall()
+    origins = con.execute("SELECT DISTINCT origin::VARCHAR FROM runs").fetchall()
     return "simulated" if origins == [("simulated",)] else "measured"
 
 
