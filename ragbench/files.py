@@ -105,14 +105,23 @@ def in_memory() -> duckdb.DuckDBPyConnection:
 
     It is told where now, as DuckDB refuses to be told once it has put something there.
     """
-    if spare := _spare.pop(os.getpid(), None):
-        return spare
+    with contextlib.suppress(IndexError):
+        return _spare.pop()
     folder = Path(tempfile.gettempdir()) / f"ragbench-{os.getpid()}"
     return duckdb.connect(config={"temp_directory": str(folder)})
 
 
-_spare: dict[int, duckdb.DuckDBPyConnection] = {}
-"""An empty connection by process (a fork has none of its parent's threads), if there is one."""
+_spare: list[duckdb.DuckDBPyConnection] = []
+"""An empty connection that nobody uses, if there is one."""
+
+
+def _close_spare() -> None:
+    while _spare:
+        _spare.pop().close()
+
+
+if hasattr(os, "register_at_fork"):  # a fork lacks the threads with which it could end
+    os.register_at_fork(before=_close_spare)
 
 
 @contextlib.contextmanager
@@ -130,8 +139,10 @@ def private(
     except BaseException:
         con.close()
         raise
-    if _spare.setdefault(os.getpid(), con) is not con:
+    if _spare:
         con.close()
+    else:
+        _spare.append(con)
 
 
 def spare_memory(con: duckdb.DuckDBPyConnection, size: int) -> None:

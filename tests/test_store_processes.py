@@ -51,6 +51,32 @@ def wait_until(condition: Any) -> None:
         time.sleep(0.02)
 
 
+# ---------------------------------------------------------------- forked
+
+
+_FORKED = """
+import os, sys, ragbench
+path = sys.argv[1]
+ragbench.append(path, "queries", {"query_id": "q1", "text": "Why?"})
+if not os.fork():
+    print(ragbench.connect(path).sql("FROM queries SELECT query_id").fetchall(), flush=True)
+    sys.exit()
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_reads_and_ends_as_any_process_does(path):
+    """What its parent keeps for the next append is no part of it: DuckDB's threads are not."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FORKED, path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.splitlines() == ["[('q1',)]", "0"], done.stderr
+
+
 # ---------------------------------------------------------------- killed
 
 
