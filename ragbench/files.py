@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,14 +106,17 @@ def in_memory() -> duckdb.DuckDBPyConnection:
 
     It is told where now, as DuckDB refuses to be told once it has put something there.
     """
-    if spare := _spare.pop(os.getpid(), None):
-        return spare
+    with contextlib.suppress(IndexError):
+        return _spare.pop()
     folder = Path(tempfile.gettempdir()) / f"ragbench-{os.getpid()}"
     return duckdb.connect(config={"temp_directory": str(folder)})
 
 
-_spare: dict[int, duckdb.DuckDBPyConnection] = {}
-"""An empty connection by process (a fork has none of its parent's threads), if there is one."""
+_spare: deque[duckdb.DuckDBPyConnection] = deque(maxlen=1)
+"""An empty connection, if there is one."""
+if hasattr(os, "register_at_fork"):
+    # A child would have it without its threads, and crash when it is closed at the end.
+    os.register_at_fork(before=_spare.clear)
 
 
 @contextlib.contextmanager
@@ -130,8 +134,7 @@ def private(
     except BaseException:
         con.close()
         raise
-    if _spare.setdefault(os.getpid(), con) is not con:
-        con.close()
+    _spare.append(con)
 
 
 def spare_memory(con: duckdb.DuckDBPyConnection, size: int) -> None:

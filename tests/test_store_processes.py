@@ -332,3 +332,21 @@ def test_a_thread_that_outlives_the_main_one_can_still_make_rows_and_score_them(
         [sys.executable, "-c", LATE, path, Path(__file__).parent], capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("2 1\n", "")
+
+
+FORKING = """
+import os, sys
+import ragbench as rb
+rb.append(sys.argv[1], "judges", [{"judge": "j", "kind": "llm"}])
+if (child := os.fork()) == 0:
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_of_a_process_that_has_stored_something_ends_as_it_means_to(path):
+    """Threads are not forked: a connection that came along would crash it when it is closed."""
+    words = [sys.executable, "-c", FORKING, path]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("7\n", "")
