@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
+
+import duckdb
 
 T = TypeVar("T")
 Texts = TypeVar("Texts")
@@ -17,26 +19,62 @@ AT_A_TIME = 100
 
 @contextlib.contextmanager
 def read_ahead(
-    given: Sequence[T], read: Callable[[Sequence[T]], Texts]
-) -> Iterator[Iterator[tuple[T, Texts]]]:
-    """Each of `given` with what `read` found for it and its neighbours, within the block.
+    con: duckdb.DuckDBPyConnection,
+    given: Sequence[T],
+    read: Callable[[duckdb.DuckDBPyConnection, Sequence[T]], Texts],
+) -> Iterator[Iterator[tuple[T, Future[Texts]]]]:
+    """Each of `given` with what `read` will find for it and its neighbours, within the block.
 
-    A thread reads for the first ones at once and then for the next ones, so that no call that is
-    under way has to wait. When the block has ended nothing is being read any more.
+    A thread reads for the first ones at once and then for the next ones, with a cursor of its own,
+    so that no call that is under way has to wait. When the block has ended nothing is being read
+    any more: what is, is interrupted.
     """
     parts = [given[start : start + AT_A_TIME] for start in range(0, len(given), AT_A_TIME)]
+    cursor = con.cursor()
+    unread: set[Future[Texts]] = set()
     with ThreadPoolExecutor(1, thread_name_prefix="texts") as thread:
 
-        def begin(some: Sequence[Sequence[T]]) -> list[Callable[[], Texts]]:
+        def begin(number: int) -> Future[Texts] | None:
+            if number >= len(parts):
+                return None
             try:
-                return [thread.submit(read, part).result for part in some]
+                texts = thread.submit(read, cursor, parts[number])
             except RuntimeError:  # no thread does anything for others once the main one has ended
-                return [partial(read, part) for part in some]
+                texts = Future()
+                try:
+                    texts.set_result(read(cursor, parts[number]))
+                except Exception as error:
+                    texts.set_exception(error)
+            unread.add(texts)
+            texts.add_done_callback(unread.discard)
+            return texts
 
-        def found(coming: list[Callable[[], Texts]]) -> Iterator[tuple[T, Texts]]:
+        def found(coming: Future[Texts] | None) -> Iterator[tuple[T, Future[Texts]]]:
             for number, part in enumerate(parts, start=1):
-                texts = coming.pop()()
-                coming += begin(parts[number : number + 1])
+                texts, coming = coming, begin(number)
+                assert texts is not None
                 yield from ((one, texts) for one in part)
 
-        yield found(begin(parts[:1]))
+        try:
+            yield found(begin(0))
+        finally:
+            _interrupt(cursor, unread)
+
+
+async def awaited(texts: Future[Texts]) -> Texts:
+    """What has been read, once it has; other calls go on meanwhile."""
+    return texts.result() if texts.done() else await asyncio.wrap_future(texts)
+
+
+def _interrupt(cursor: duckdb.DuckDBPyConnection, unread: set[Future[Texts]]) -> None:
+    """Have all that is `unread` left so. Ctrl-C waits for that, as what is in use cannot be closed.
+
+    Again and again, since a reading takes several statements.
+    """
+    try:
+        while left := {texts for texts in tuple(unread) if not texts.cancel()}:
+            cursor.interrupt()
+            wait(left, timeout=0.1)
+    except KeyboardInterrupt:
+        _interrupt(cursor, unread)
+        raise

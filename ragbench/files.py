@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,17 +112,11 @@ def in_memory() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"temp_directory": str(folder)})
 
 
-_spare: list[duckdb.DuckDBPyConnection] = []
-"""An empty connection that nobody uses, if there is one."""
-
-
-def _close_spare() -> None:
-    while _spare:
-        _spare.pop().close()
-
-
-if hasattr(os, "register_at_fork"):  # a fork lacks the threads with which it could end
-    os.register_at_fork(before=_close_spare)
+_spare: deque[duckdb.DuckDBPyConnection] = deque(maxlen=1)
+"""An empty connection, if there is one."""
+if hasattr(os, "register_at_fork"):
+    # A child would have it without its threads, and crash when it is closed at the end.
+    os.register_at_fork(before=_spare.clear)
 
 
 @contextlib.contextmanager
@@ -139,10 +134,7 @@ def private(
     except BaseException:
         con.close()
         raise
-    if _spare:
-        con.close()
-    else:
-        _spare.append(con)
+    _spare.append(con)
 
 
 def spare_memory(con: duckdb.DuckDBPyConnection, size: int) -> None:

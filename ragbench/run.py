@@ -8,6 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import duckdb
 import polars as pl
 
 from ragbench import llm, local, prompts
-from ragbench.ahead import read_ahead
+from ragbench.ahead import awaited, read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
@@ -27,6 +28,8 @@ from ragbench.relations import KEYS
 from ragbench.store import opened, step
 
 Row = Mapping[str, Any]
+Messages = Callable[[str], list[dict[str, str]]]
+"""What asks for the response to an instance."""
 SETTINGS = ("given_context", "constraints_last")
 """The settings whose prompts come with the package."""
 
@@ -146,18 +149,16 @@ def _jobs(
 ) -> Iterator[Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]]:
     """One call for each row, within the block."""
 
-    def read(some: Sequence[Row]) -> Callable[[str], list[dict[str, str]]]:
-        return messages_of(con, texts, [row["instance_id"] for row in some])
+    def read(cursor: duckdb.DuckDBPyConnection, some: Sequence[Row]) -> Messages:
+        return messages_of(cursor, texts, [row["instance_id"] for row in some])
 
-    with read_ahead(rows, read) as coming:
+    with read_ahead(con, rows, read) as coming:
         yield (_job(row, messages) for row, messages in coming)
 
 
-def _job(
-    row: Row, messages: Callable[[str], list[dict[str, str]]]
-) -> Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]:
+def _job(row: Row, messages: Future[Messages]) -> Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]:
     async def run(ask: llm.Ask) -> tuple[Row, Reply]:
-        return row, await ask(messages(row["instance_id"]))
+        return row, await ask((await awaited(messages))(row["instance_id"]))
 
     return run
 
@@ -192,17 +193,16 @@ def messages_of(
     con: duckdb.DuckDBPyConnection,
     texts: Mapping[str, prompts.Prompt],
     instances: Sequence[str] | None = None,
-) -> Callable[[str], list[dict[str, str]]]:
+) -> Messages:
     """A function from an instance to the messages that ask for its response.
 
     `texts` are prompts by language; a query that is not Chinese gets the English one.
     """
     chosen = "" if instances is None else "WHERE i.instance_id IN (SELECT unnest($ids))"
     given = {} if instances is None else {"ids": list(instances)}
-    cursor = con.cursor()
 
     def rows(sql: str) -> list[tuple[Any, ...]]:
-        return cursor.execute(sql.format(chosen=chosen), given).fetchall()
+        return con.execute(sql.format(chosen=chosen), given).fetchall()
 
     queries = {
         row[0]: row[1:]

@@ -1,64 +1,136 @@
-"""What is read ahead: for whom, how much of it, and what becomes of an error."""
+"""Texts are read some at a time, ahead of their use, in the order of their use."""
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import duckdb
 import pytest
 
-from ragbench.ahead import AT_A_TIME, read_ahead
+from ragbench.ahead import AT_A_TIME, awaited, read_ahead
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as found:
+        yield found
+
+
+def whole(cursor: Any, part: Sequence[int]) -> set[int]:
+    return set(part)
 
 
 @pytest.mark.parametrize("count", [0, 1, AT_A_TIME, 2 * AT_A_TIME + 1])
-def test_each_comes_in_order_with_what_was_read_for_it(count: int) -> None:
-    with read_ahead(range(count), set) as coming:
-        found = list(coming)
+def test_each_comes_in_order_with_what_was_read_for_it(con: Any, count: int) -> None:
+    with read_ahead(con, range(count), whole) as coming:
+        found = [(one, texts.result()) for one, texts in coming]
     assert [one for one, _ in found] == list(range(count))
     assert all(one in texts and len(texts) <= AT_A_TIME for one, texts in found)
 
 
-def test_no_more_than_one_part_is_read_ahead() -> None:
-    parts: list[int] = []
+def test_no_more_than_one_part_is_read_ahead(con: Any) -> None:
+    parts = []
+    read = threading.Semaphore(0)
 
-    def read(part: Sequence[int]) -> None:
+    def note(cursor: Any, part: Sequence[int]) -> None:
         parts.append(part[0])
+        read.release()
 
-    with read_ahead(range(5 * AT_A_TIME), read) as coming:
+    with read_ahead(con, range(5 * AT_A_TIME), note) as coming:
         for number in range(AT_A_TIME + 1):
             assert next(coming)[0] == number
-    assert parts == [0, AT_A_TIME, 2 * AT_A_TIME]  # the block waited for what was being read
+        for _ in range(3):
+            assert read.acquire(timeout=30)
+    assert parts == [0, AT_A_TIME, 2 * AT_A_TIME]
 
 
-def test_the_first_are_read_before_they_are_asked_for() -> None:
+def test_the_first_are_read_before_they_are_asked_for(con: Any) -> None:
     began = threading.Event()
-    with read_ahead([1], lambda part: began.set()):
+    with read_ahead(con, [1], lambda cursor, part: began.set()):
         assert began.wait(30)
 
 
-def test_nothing_is_read_any_more_when_the_block_has_ended() -> None:
-    """Not even where nobody took anything: what is read from may be closed then."""
-    is_over = False
-    late = []
+def test_other_work_goes_on_while_somebody_waits_for_texts(con: Any) -> None:
+    is_done = threading.Event()
 
-    def read(part: Sequence[int]) -> None:
-        time.sleep(0.05)
-        late.append(is_over)
+    def read(cursor: Any, part: Sequence[int]) -> bool:
+        return is_done.wait(30)
 
-    with pytest.raises(KeyError), read_ahead([1], read):
-        raise KeyError
-    is_over = True
-    assert late == [False]
+    async def work(texts: Any) -> bool:
+        async def other() -> None:
+            is_done.set()
+
+        return (await asyncio.gather(awaited(texts), other()))[0]
+
+    with read_ahead(con, [1], read) as coming:
+        assert asyncio.run(work(next(coming)[1]))
 
 
-def test_what_cannot_be_read_stops_nothing_that_comes_before_it() -> None:
-    def read(part: Sequence[int]) -> None:
+# ---------------------------------------------------------------- the end of the block
+
+
+def test_what_is_being_read_when_the_block_ends_is_interrupted(con: Any) -> None:
+    """And the next part is not begun, so that the connection can be closed at once."""
+    began, ends = threading.Event(), []
+
+    def read(cursor: Any, part: Sequence[int]) -> None:
+        began.set()
+        for _ in range(2):  # the next statement is interrupted, too
+            try:
+                cursor.execute(
+                    "SELECT count(*) FROM range(100000) AS a, range(100000) AS b "
+                    "WHERE a.range * b.range % 7 = 3"
+                )
+            except duckdb.InterruptException:
+                ends.append(part[0])
+
+    with read_ahead(con, range(2 * AT_A_TIME), read) as coming:
+        next(coming)
+        assert began.wait(30)
+    con.close()
+    assert ends == [0, 0]
+
+
+IMPATIENT = """
+import duckdb, signal, threading, time
+from ragbench.ahead import read_ahead
+
+began, is_over = threading.Event(), threading.Event()
+
+def read(cursor, part):
+    began.set()
+    for _ in range(3):
+        time.sleep(0.3)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    time.sleep(0.3)
+    is_over.set()
+
+try:
+    with read_ahead(duckdb.connect(), [1], read):
+        began.wait()
+except KeyboardInterrupt:
+    print("stopped", is_over.is_set())
+"""
+
+
+def test_ctrl_c_does_not_end_the_block_before_the_reading() -> None:
+    """However often it comes: what is being read from cannot be closed."""
+    done = subprocess.run([sys.executable, "-c", IMPATIENT], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("stopped True\n", "")
+
+
+def test_what_cannot_be_read_stops_nothing_that_comes_before_it(con: Any) -> None:
+    def read(cursor: Any, part: Sequence[int]) -> None:
         if part[0]:
             raise OSError("the disk is gone")
 
-    with read_ahead(range(2 * AT_A_TIME), read) as coming:
+    with read_ahead(con, range(2 * AT_A_TIME), read) as coming:
         for _ in range(AT_A_TIME):
-            next(coming)
+            next(coming)[1].result()
         with pytest.raises(OSError, match="the disk is gone"):
-            next(coming)
+            next(coming)[1].result()

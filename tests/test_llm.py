@@ -347,6 +347,17 @@ def test_a_budget_stops_the_work_and_keeps_what_is_paid_for(server: Running) -> 
     assert tally.seconds < 30
 
 
+def test_a_job_that_begins_to_ask_when_the_work_was_stopped_asks_nobody(server: Running) -> None:
+    async def late(ask: Any) -> Any:
+        await asyncio.sleep(1.5)
+        return await ask(said("too late"))
+
+    kept: list[Any] = []
+    tally = work("ok", [late], kept.append, base_url=server.base_url, budget={"minutes": 0.005})
+    assert (kept, tally.left, tally.calls) == ([], 1, 0)
+    assert request_of(said("too late")) not in {entry["request"] for entry in server.log()}
+
+
 def test_a_budget_that_cannot_be_kept_ends_the_work_after_one_call(server: Running) -> None:
     kept: list[Any] = []
     jobs = [job(f"no price {i}") for i in range(50)]

@@ -19,6 +19,7 @@ from llm_server import Running, running
 
 import ragbench as rb
 from ragbench import checks, llm, prompts
+from ragbench.ahead import AT_A_TIME
 from ragbench.errors import ModelUnavailable, RagbenchError, UnknownName
 from ragbench.progress import most_frequent
 from ragbench.run import answer, fenced, prompts_of
@@ -488,6 +489,52 @@ def test_ctrl_c_keeps_what_is_answered_and_the_next_call_goes_on(tmp_path: Path)
         assert done.returncode == 0, done.stderr
         assert len(stored(file)) == 200
         assert set(server.answered().values()) == {1}
+
+
+SLOW = """
+import sys
+from ragbench import run
+from ragbench.ahead import AT_A_TIME
+
+texts_of = run.messages_of
+
+def slow_disk(con, texts, instances):
+    if "q0-gap" not in instances:  # the first part comes quickly
+        print("reading", flush=True)
+        con.execute(
+            "SELECT count(*) FROM range(100000) AS a, range(100000) AS b "
+            "WHERE a.range * b.range % 7 = 3"
+        )
+    return texts_of(con, texts, instances)
+
+run.messages_of = slow_disk
+run.answer(sys.argv[1], "ok", base_url=sys.argv[2], timeout=2)
+"""
+
+
+def test_ctrl_c_while_texts_are_read_keeps_what_is_answered(tmp_path: Path) -> None:
+    """Calls go on meanwhile: each of those in flight is answered and stored."""
+    file = tmp_path / "study.duckdb"
+    rb.append(file, benchmark(2 * AT_A_TIME + 1))
+    with running(tmp_path, latency=0.05) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLOW, file, server.base_url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        until = time.monotonic() + 60
+        while server.count() < AT_A_TIME:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=90)
+        assert errors.splitlines()[-1] == "KeyboardInterrupt"
+        assert "duckdb" not in errors
+        assert set(server.answered().values()) == {1}
+    assert len(stored(file)) == AT_A_TIME
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

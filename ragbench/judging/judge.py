@@ -248,10 +248,10 @@ def _with_texts(con: Any, todo: list[Row], constraints: pl.DataFrame) -> Iterato
     """What is to be judged, with the response's text, the rule and the documents shown."""
     rules = {row["constraint_id"]: row for row in constraints.iter_rows(named=True)}
 
-    def found(sql: str, ids: Iterable[str]) -> dict[str, Any]:
-        return dict(con.cursor().execute(sql, {"ids": list(ids)}).fetchall())
+    def read(cursor: Any, some: Sequence[Row]) -> tuple[dict[str, str], dict[str, list[str]]]:
+        def found(sql: str, ids: Iterable[str]) -> dict[str, Any]:
+            return dict(cursor.execute(sql, {"ids": list(ids)}).fetchall())
 
-    def read(some: Sequence[Row]) -> tuple[dict[str, str], dict[str, list[str]]]:
         texts = found(
             "SELECT response_id, text FROM responses WHERE response_id IN (SELECT unnest($ids))",
             {row["response_id"] for row in some},
@@ -264,8 +264,9 @@ def _with_texts(con: Any, todo: list[Row], constraints: pl.DataFrame) -> Iterato
         )
         return texts, contexts
 
-    with read_ahead(todo, read) as coming:
-        for row, (texts, contexts) in coming:
+    with read_ahead(con, todo, read) as coming:
+        for row, material in coming:
+            texts, contexts = material.result()
             rule = rules[row["target_id"]]
             yield {
                 **row,

@@ -8,13 +8,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from ragbench import prompts, taxonomy
-from ragbench.ahead import read_ahead
+from ragbench.ahead import awaited, read_ahead
 from ragbench.arguments import named, sendable, several
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
@@ -277,9 +278,9 @@ def _extractions(
 ) -> Iterator[Iterator[Job]]:
     """One call for each instance or response that claims are taken out of, within the block."""
 
-    def job(row: Row, shown: Shown) -> Job:
+    def job(row: Row, shown: Future[Shown]) -> Job:
         async def extract(ask: Ask) -> tuple[Rows, list[Row]]:
-            material = shown.material(row["instance_id"], row.get("response_id"))
+            material = (await awaited(shown)).material(row["instance_id"], row.get("response_id"))
             found, said = await claiming.extracted(ask, criterion, row, material, made.name)
             seen = {"criterion": claiming.PROMPTS[criterion], "error": said.error}
             number = sum(bool(claim["text"]) for claim in found)
@@ -288,11 +289,11 @@ def _extractions(
 
         return extract
 
-    def read(some: Sequence[Row]) -> Shown:
+    def read(cursor: Any, some: Sequence[Row]) -> Shown:
         instances = [row["instance_id"] for row in some]
-        return Shown(con, instances, [row.get("response_id") for row in some])
+        return Shown(cursor, instances, [row.get("response_id") for row in some])
 
-    with read_ahead(todo, read) as coming:
+    with read_ahead(con, todo, read) as coming:
         yield (job(row, shown) for row, shown in coming)
 
 
@@ -315,20 +316,21 @@ def _requests(todo: list[Row]) -> list[list[Row]]:
 def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Iterator[Job]]:
     """One call for each request, within the block."""
 
-    def read(some: Sequence[list[Row]]) -> Shown:
+    def read(cursor: Any, some: Sequence[list[Row]]) -> Shown:
         rows = [row for request in some for row in request]
         names = ("instance_id", "response_id", "target_id")
-        return Shown(con, *({row[name]: None for row in rows} for name in names))
+        return Shown(cursor, *({row[name]: None for row in rows} for name in names))
 
-    with read_ahead(requests, read) as coming:
+    with read_ahead(con, requests, read) as coming:
         yield (_verdict_job(made, shown, rows) for rows, shown in coming)
 
 
-def _verdict_job(made: Plan, shown: Shown, rows: list[dict[str, Any]]) -> Job:
+def _verdict_job(made: Plan, texts: Future[Shown], rows: list[dict[str, Any]]) -> Job:
     first = rows[0]
     criterion = first["criterion"]
 
     async def judge(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
+        shown = await awaited(texts)
         material = shown.material(first["instance_id"], first["response_id"], rows)
         if not shown.is_whole(first["response_id"], rows):
             readings = [Reading(error="no text to judge")] * len(rows)

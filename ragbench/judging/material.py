@@ -47,7 +47,7 @@ class Shown:
     ) -> None:
         def read(sql: str, ids: Iterable[str | None]) -> list[dict[str, Any]]:
             given = [one for one in ids if one is not None]
-            return mappings(con.cursor().execute(sql, {"ids": given}))
+            return mappings(con.execute(sql, {"ids": given}))
 
         chosen = "IN (SELECT unnest($ids::VARCHAR[]))"
         self.queries = {

@@ -332,6 +332,8 @@ class _Drive(Generic[T]):
         errors: list[str] = []
 
         async def ask(messages: Messages, **parameters: Any) -> Reply:
+            if self.grace is not None and not errors:  # grace is for what was sent
+                raise _GivenUp(self.tally.stopped)
             reply = await self.caller.complete(messages, **parameters)
             errors.append(reply.error or "")
             return reply
