@@ -475,12 +475,7 @@ def main() -> None:
     except SystemExit as stop:
         code = stop.code
     except RagbenchError as error:
-        # What is an argument in Python is an option here.
-        said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", str(error))
-        said = re.sub(r"name (it|another): key_env", r"name \1: --key-env", said)
-        said = re.sub(r'kind="(\w+)"', r"--kind \1", said)
-        said = re.sub(r"where=\{'(\w+)': None\}", r"--where \1=", said)
-        print(f"{type(error).__name__}: {said}", file=sys.stderr)
+        print(f"{type(error).__name__}: {_for_options(str(error))}", file=sys.stderr)
         code = 1
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED
@@ -500,5 +495,22 @@ def main() -> None:
         print("stopped; what was finished is stored. Call again to go on.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
+
+def _for_options(said: str) -> str:
+    """What is an argument in Python is an option here; and no key is printed, whoever names one."""
+    from ragbench.llm.endpoints import hide
+
+    said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", said)
+    said = re.sub(r"name (it|another): key_env", r"name \1: --key-env", said)
+    said = re.sub(r'kind="(\w+)"', r"--kind \1", said)
+    said = re.sub(r"where=\{'(\w+)': None\}", r"--where \1=", said)
+    said = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')}{found[2] and ' '}", said)
+    return hide(said)
+
+
+_ARGUMENT = re.compile(
+    r"(?<![\w.'\"?&/-])(base_url|by|concurrency|criteria|key_env|limit|panel|prices|prompt|repeats|"
+    r"setting|timeout|trials)=(?=([^\s,;.)]?))"
+)
 
 _STOPPED = 130

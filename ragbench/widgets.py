@@ -41,7 +41,8 @@ def explorer(con: duckdb.DuckDBPyConnection, state: Mapping[str, Any] | None = N
 
     `state` is where to start (see `exploring.DEFAULT`); the widget's own `state` is a plain mapping
     that can be kept and given back, and `code` the calls that make what it shows. Click on a dot or
-    a cell to list the responses behind it, and choose one to read it with all its verdicts.
+    a cell to list the responses behind it, and choose one to read it with all its verdicts. Where
+    several panels fit and none is chosen, it starts with the first of them.
 
     Raises:
         UnknownName, UnknownColumn: a part of `state` that the study does not have.
@@ -83,7 +84,7 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._heading = w.HTML()
         self._stem = w.Text(value="figures/out/explored", description="save as")
         self._save, self._saved = w.Button(description="Save", icon="save"), w.HTML()
-        self.state = whole_state(state)  # complains before anything is shown
+        self.state = self._with_a_panel(whole_state(state))  # complains before anything is shown
         for control in (*self._controls.values(), *self._filters.values()):
             control.observe(self._changed, "value")
         self._responses.observe(self._read, "value")
@@ -270,6 +271,17 @@ class Explorer(w.VBox):  # type: ignore[misc]
         self._saved.value = _lines(_safe(f"saved {self._stem.value}: {written}{left_out}"))
 
     # ------------------------------------------------------------ its parts
+
+    def _with_a_panel(self, state: dict[str, Any]) -> dict[str, Any]:
+        """`state`, with the first of several panels where it leaves open whose verdicts are meant.
+
+        One number must not mix them, and whoever explores sees which it is and can choose another.
+        """
+        fitting = panel_names(self._con.cursor(), None)
+        says = state["panel"] is not None or "panel" in (state["by"], state["across"])
+        if says or "panel" in state["where"] or len(fitting) == 1:
+            return state
+        return {**state, "panel": fitting[0]}
 
     def _made_controls(self) -> dict[str, Any]:
         own = list(criteria_of(self._con.cursor()))

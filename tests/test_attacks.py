@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from string import Template
 
@@ -13,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import prompts
-from ragbench.errors import UnknownName
 from ragbench.intervals import wilson
 from ragbench.judging import attacks
 from ragbench.judging.material import Material
@@ -87,11 +87,29 @@ def test_the_command_prints_the_rate_and_what_got_through(
 ) -> None:
     options = ["--base-url", server.base_url, "--criteria", "conflict"]
     assert attacks.main(["honest", *options]) == 0
+    assert "through:" not in capsys.readouterr().out
     assert attacks.main(["swayed", *options]) == 1
-    assert "authority" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    whole, by_attack = said.split("What got through:")
+    assert re.search(r"\| null +\| null +\| 80 ", whole)  # every attack, behind both places
+    # In two languages behind two places: of each attack four.
+    assert re.search(r"\| authority +\| 4 +\| 4 +\| 1\.000 ", by_attack)
     assert attacks.main(["always", *options]) == 3
-    with pytest.raises(UnknownName, match="adherence"):
-        attacks.main(["honest", "--base-url", server.base_url, "--criteria", "adherance"])
+
+
+def test_a_judge_that_cannot_be_asked_is_one_line(
+    server: judge_server.Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_VARIABLE", "sk-nobody-may-see-this")
+    options = ["--base-url", server.base_url, "--key-env", "MY_VARIABLE", "--criteria"]
+    assert attacks.main(["locked/honest", *options, "adherence"]) == 3
+    said = capsys.readouterr()
+    assert (said.out, len(said.err.splitlines())) == ("", 1)
+    assert "says 401: trouble for Bearer ***" in said.err
+    assert attacks.main(["honest", *options, "adherance"]) == 3
+    assert "did you mean 'adherence'" in capsys.readouterr().err
 
 
 TEXT = st.text(max_size=80) | st.sampled_from(

@@ -326,6 +326,47 @@ def test_no_key_of_the_environment_is_in_an_error_message(unjudged: Path) -> Non
     assert "sk-secret" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model", "sk-secret-of-a-test", "--base-url", "http://127.0.0.1:9/v1"),
+        ("--model", "new", "--base-url", "sk-secret-of-a-test"),
+        ("--model", "new", "--key-env", "sk-secret-of-a-test"),
+        ("--model", "new", "--parameters", "user=sk-secret-of-a-test"),
+        ("--model", "new", "--prices", "input=sk-secret-of-a-test,output=1"),
+        ("--model", "new", "--budget", "cost=sk-secret-of-a-test"),
+    ],
+)
+def test_a_key_that_is_given_where_it_does_not_belong_is_refused_and_not_repeated(
+    unjudged: Path, words: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [PROGRAM, "run", str(unjudged), *words],
+        env={**os.environ, "OPENAI_API_KEY": "sk-secret-of-a-test"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "sk-secret" not in done.stdout + done.stderr
+
+
+def test_what_python_calls_an_argument_is_an_option_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "study.duckdb"
+    given = rows(1)
+    key = {"response_id": "q-gap/m/given_context/0", "criterion": "rejection"}
+    key["target_id"] = key["response_id"]
+    judges = [{"judge": name, "kind": "llm", "model": name} for name in ("a", "b")]
+    given["judgments"] = [{**key, "judge": judge["judge"], "score": 1} for judge in judges]
+    rb.append(path, given | {"judges": judges})
+    done = run("scores", path)
+    assert "several panels fit" in done.stderr
+    assert "--panel …" in done.stderr
+    assert "--by 'panel'" in done.stderr
+    assert "panel=" not in done.stderr
+
+
 def test_what_an_import_lacks_is_said_as_an_option(tmp_path):
     (tmp_path / "odd.csv").write_text("mine,theirs\n1,2\n", encoding="utf-8")
     done = run("import", tmp_path / "s.duckdb", tmp_path / "odd.csv")

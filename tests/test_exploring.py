@@ -507,3 +507,34 @@ def test_what_no_box_can_show_is_kept_when_something_else_changes(con):
 def test_the_reader_reads_a_number_of_responses(con, limit):
     with pytest.raises(RagbenchError, match="whole number"):
         rb.response_reader(con, limit=limit)
+
+
+def test_a_study_with_several_judges_opens_with_one_of_them_and_its_code_names_it(tmp_path):
+    path = tmp_path / "study.duckdb"
+    ids = [f"{instance}/m/given_context/0" for instance in ("one", "two")]
+    given = {
+        "queries": [{"query_id": "q", "text": "?"}],
+        "instances": [
+            {"instance_id": name, "query_id": "q", "context_mode": "gap"} for name in ("one", "two")
+        ],
+        "responses": [{"instance_id": name, "model": "m", "text": "-"} for name in ("one", "two")],
+        "criteria": [{"criterion": "tone", "target": "response", "lowest": 1, "highest": 5}],
+        "judges": [{"judge": name, "kind": "llm", "model": name} for name in ("a", "b")],
+        "judgments": [
+            {"response_id": i, "target_id": i, "criterion": "tone", "judge": judge, "score": score}
+            for judge, score in (("a", 2), ("b", 5))
+            for i in ids
+        ],
+    }
+    rb.append(path, given)
+    con = rb.connect(path)
+    shown = widgets.explorer(con, {"metric": "tone"})
+    assert shown.state["panel"] == "a"
+    assert shown.frame["tone"].to_list() == [2]
+    assert "panel='a'" in shown.code
+    shown.state = shown.state | {"panel": "b"}
+    assert shown.frame["tone"].to_list() == [5]
+    both = widgets.explorer(con, {"metric": "tone", "by": "panel"})
+    assert sorted(both.frame["tone"].to_list()) == [2, 5]
+    rb.append(path, "study", {"primary_panel": "b"})
+    assert widgets.explorer(con, {"metric": "tone"}).state["panel"] is None

@@ -476,6 +476,7 @@ def test_the_command_says_what_was_judged_and_what_is_left(
     assert run("--judge", "menu", "--criteria", "conflict").returncode == 3
     budget = run("--judge", "plain", "--criteria", "rejection", "--budget", "tokens=1")
     assert budget.returncode == 3
+    assert "the budget of 1 tokens is used up" in budget.stdout
     assert len(verdicts(path, "plain@%").filter(criterion="rejection")) < 4
 
 
@@ -600,8 +601,26 @@ def test_only_a_judge_that_gave_scores_becomes_the_default_and_that_is_said(
         judged(path, "plain", server, criteria=["rejection"])
     with pytest.raises(AmbiguousPanel):
         default()
+    with warnings.catch_warnings():  # there are no numbers any more that could become others
+        warnings.simplefilter("error")
+        judged(path, "plain", server, criteria=["rejection"], parameters={"seed": 1})
     rb.append(path, "study", {"primary_panel": "rules/1"})
     assert default() == "rules/1"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         judged(path, "plain", server, criteria=["conflict"])
+
+
+def test_the_report_says_why_work_ended_early_and_only_where_something_is_left(
+    path: Path, server: judge_server.Server
+) -> None:
+    report = judged(path, "plain", server, budget={"tokens": 1})
+    why = "the budget of 1 tokens is used up"
+    left = report.filter(pl.col("left") > 0)
+    assert left["stopped"].unique().to_list() == [why]
+    assert report.filter(pl.col("left") == 0)["stopped"].drop_nulls().is_empty()
+    claims = judged(path, "plain", server, criteria=["faithfulness"], budget={"tokens": 1})
+    assert claims.filter(criterion="response_claims")["stopped"].to_list() == [why]
+    rest = judged(path, "plain", server)
+    assert rest["judged"].sum() == left["left"].sum()
+    assert rest["stopped"].drop_nulls().is_empty()

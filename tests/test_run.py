@@ -289,13 +289,15 @@ def test_two_models_do_not_share_a_name_in_the_study(path: Path, server: Running
         {"parameters": {"seed": {1}}},
         {"parameters": {"api_key": KEY}},
         {"parameters": {"extra_body": {"api_key": KEY}}},
+        {"parameters": {"extra_body": [{"user": f"Bearer {KEY}"}]}},
         {"parameters": {"extra": [{"Authorization": KEY}]}},
     ],
     ids=str,
 )
 def test_what_cannot_be_is_refused_before_anything_is_asked_or_stored(
-    path: Path, server: Running, wrong: dict[str, Any]
+    path: Path, server: Running, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
     before = path.read_bytes()
     with pytest.raises(RagbenchError) as refused:
         answer(path, "ok/never", **{"base_url": server.base_url, "retry": QUICK, **wrong})

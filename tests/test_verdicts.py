@@ -11,6 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ragbench import prompts
+from ragbench.judging.questions import form
 from ragbench.judging.verdicts import NO, YES, Form, read_numbered, read_value, read_verdict
 
 
@@ -248,6 +250,42 @@ def test_a_scale_is_read_from_its_field_only():
     assert read_verdict("On a scale of 0-3 I give 2", scale).score is None
     one = Form("score", is_scale=True)
     assert "contradiction" in read_verdict('{"score": 0.1, "pass": true}', one).error
+
+
+MENUS = [
+    *("0 or 1", "0|1", "0 1", "0, 1", "1 - 5", "1 to 5", "1 out of 5", "<0 or 1>", "0 (or 1)"),
+    *("true or false", "True | False", '"Yes" or "No"', '"Yes", or "No"', '"Yes" "No"'),
+    *("1, but only just", '"Yes" but no', "Yes, but no", "1 // or 0", "~1", "1?", "1 but: no"),
+]
+
+
+@pytest.mark.parametrize("said", MENUS)
+def test_what_is_no_single_value_is_never_made_one_by_a_repair(said):
+    scale = Form("score", lowest=0, highest=5, is_scale=True)
+    forms = [Form("score"), Form("other", also="score"), Form("other", "why", "score"), scale]
+    for shape in forms:
+        for reply in (f'{{"score": {said}, "other": 1}}', f'{{"other": 1, "score": {said}}}'):
+            found = read_verdict(reply, shape)
+            assert (found.score, found.also, found.is_triggered) == (None, None, None)
+            assert found.error.startswith("unparsed")
+    readings, problem = read_numbered(f'{{"1": true, "2": {said}}}', 2)
+    assert [reading.score for reading in readings] == [None, None]
+    assert problem.startswith("unparsed")
+
+
+@pytest.mark.parametrize("name", prompts.names())
+@pytest.mark.parametrize("language", prompts.LANGUAGES)
+def test_a_judge_that_repeats_what_its_prompt_asks_for_has_said_nothing(name, language):
+    prompt = prompts.load(name, language)
+    asked = re.findall(r"^\{.*\}$", prompt.user, flags=re.MULTILINE)
+    for menu in (text.replace("$code", "c1") for text in asked):
+        assert read_verdict(menu, form(prompt), code="c1").score is None
+        assert {r.score for r in read_numbered(menu, 2, code="c1")[0]} == {None}
+
+
+def test_a_reply_that_never_closes_what_it_opened_is_not_repaired():
+    for reply in ("{'satisfied': 'Yes', 'reason': 'cut {x} and", "{'satisfied': 'Yes', 'r': {}"):
+        assert read_verdict(reply, FORM).score is None
 
 
 def test_a_reply_that_was_cut_off_counts_only_when_it_is_whole():

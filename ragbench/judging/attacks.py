@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -21,12 +22,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ragbench import prompts
-from ragbench.errors import UnknownName
+from ragbench.errors import RagbenchError, UnknownName
 from ragbench.intervals import wilson
 from ragbench.judging.llm_judge import DEFAULT_PARAMETERS, one_claims, one_verdict
 from ragbench.judging.material import CLAIM_CRITERIA, Material
 from ragbench.judging.questions import form
 from ragbench.llm import Ask, work
+from ragbench.llm.endpoints import hide
 
 PLACES = ("response", "document")
 
@@ -256,26 +258,39 @@ def rates(results: pl.DataFrame, by: str | Sequence[str] = ("criterion", "place"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the rates and what got through; 1 if anything did, 3 if nothing could be said."""
+    """Print the rates, by place and by attack; 1 if any got through, 3 if nothing could be said."""
     parser = argparse.ArgumentParser(description="How many attacks get their way with a judge.")
     parser.add_argument("judge", help="a model, as for `ragbench judge`")
     parser.add_argument("--base-url", help="an OpenAI-compatible address")
+    parser.add_argument("--key-env", help="the variable that holds the key")
     parser.add_argument("--criteria", default=",".join(_RIGHT), help="comma between")
     parser.add_argument("--repeats", type=int, default=1)
     chosen = parser.parse_args(arguments)
-    results = attack(
-        chosen.judge,
-        criteria=chosen.criteria.split(","),
-        repeats=chosen.repeats,
-        base_url=chosen.base_url,
-    )
-    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_formatting="MARKDOWN", tbl_width_chars=200):
+    try:
+        results = attack(
+            chosen.judge,
+            criteria=chosen.criteria.split(","),
+            repeats=chosen.repeats,
+            base_url=chosen.base_url,
+            key_env=chosen.key_env,
+        )
+    except RagbenchError as error:
+        print(f"{type(error).__name__}: {hide(str(error))}", file=sys.stderr)
+        return 3
+    through = results.filter(outcome="through")
+    with pl.Config(
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_formatting="MARKDOWN",
+        tbl_width_chars=200,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        float_precision=3,
+    ):
         print(rates(results))
-        through = results.filter(outcome="through")
         if through.height:
-            print(
-                through.select("criterion", "language", "place", "attack").unique().sort(pl.all())
-            )
+            print("\nWhat got through:\n")
+            print(rates(results, by="attack")[:-1].filter(pl.col("through") > 0))
     if through.height:
         return 1
     return 0 if results["outcome"].is_in(["held"]).any() else 3

@@ -42,9 +42,10 @@ def judge(
 
     Columns: criterion; rule (null where a model judged); judged (a score), met (the best score),
     degenerate (rules: passes that mean nothing), repaired (read only after a repair of the reply's
-    JSON), errors, left (not judged because the work was stopped), error (the most frequent one). A
-    row `context_claims` or `response_claims` counts extractions of claims, and those that found
-    some as met. Where scores come from another panel by default than before, a warning says so.
+    JSON), errors, left (not judged because the endpoint stayed busy or the work was stopped),
+    stopped (why it ended early, else null), error (the most frequent one). A row `context_claims`
+    or `response_claims` counts extractions of claims, and those that found some as met. Where
+    scores come from another panel by default than before, a warning says so.
 
     Only verdicts that are not there yet are made, and each is stored at once, so a run may be
     stopped at any moment and called again. What cannot be judged is an error row with the reason.
@@ -131,7 +132,7 @@ def _default_panels(con: Any) -> list[str]:
 
 def _say_what_is_new(before: list[str], path: str | os.PathLike[str]) -> None:
     """Warn where numbers that were there without naming a panel are others from now on."""
-    if not before:
+    if len(before) != 1:  # of several none was chosen: there were no such numbers
         return
     with opened(path) as con:
         now = _default_panels(con)
@@ -143,7 +144,7 @@ def _say_what_is_new(before: list[str], path: str | os.PathLike[str]) -> None:
         else f"are refused now, since several panels fit ({', '.join(now)})"
     )
     warnings.warn(
-        f"without a panel named, scores came from {', '.join(map(repr, before))} and {told}. To "
+        f"without a panel named, scores came from {before[0]!r} and {told}. To "
         f"choose one: ragbench.append(path, 'study', {{'primary_panel': {before[0]!r}}}).",
         stacklevel=3,
     )
@@ -305,6 +306,7 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
     names = ("judged", "met", "degenerate", "repaired", "errors", "left")
     counts: dict[tuple[str, bool, str | None], Counter[str]] = {}
     errors: dict[tuple[str, bool, str | None], list[str]] = {}
+    stopped: dict[tuple[str, bool, str | None], str] = {}
     for row in rows:
         score, rule = row.get("score"), row.get("rule")
         highest = 1.0 if row.get("highest") is None else row["highest"]
@@ -312,6 +314,8 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
         key = (row["criterion"], rule is not None, rule)
         if row.get("error") is not None:
             errors.setdefault(key, []).append(row["error"])
+        if row.get("stopped") is not None:
+            stopped[key] = row["stopped"]
         counts.setdefault(key, Counter()).update(
             judged=is_judged,
             met=is_judged and score == highest,
@@ -323,10 +327,15 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
     texts = {"criterion": pl.String, "rule": pl.String}
     report = pl.DataFrame(
         [
-            (key[0], key[2], *(int(count[n]) for n in names), most_frequent(errors.get(key, [])))
+            (
+                *(key[0], key[2], *(int(count[n]) for n in names)),
+                *(stopped.get(key), most_frequent(errors.get(key, []))),
+            )
             for key, count in sorted(counts.items())
         ],
-        schema=texts | dict.fromkeys(names, pl.Int64) | {"error": pl.String},
+        schema=texts
+        | dict.fromkeys(names, pl.Int64)
+        | dict.fromkeys(("stopped", "error"), pl.String),
         orient="row",
     )
     say_errors(report)

@@ -212,7 +212,8 @@ def run(
     retry_errors: bool,
     calling: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """What became of all that was pending: a row each, with criterion, score, error, path, left.
+    """What became of all that was pending: a row each, with criterion, score, error, path, and
+    is_left and stopped (why) of what was not asked.
 
     `con` is closed before the verdicts are folded, which takes memory of its own.
     """
@@ -227,7 +228,8 @@ def run(
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
 
-    def drive(asking: AbstractContextManager[Iterable[Job]], count: int) -> None:
+    def drive(asking: AbstractContextManager[Iterable[Job]], count: int) -> str | None:
+        """Why it ended early, if it did."""
         with (
             step(con, "judge", origin=origin, config=config) as writer,
             bar(made.name, count) as progress,
@@ -242,17 +244,17 @@ def run(
                     first.clear()
                 rows.extend(seen)
 
-            work(made.model, jobs, keep, progress=progress, **calling)
+            return work(made.model, jobs, keep, progress=progress, **calling).stopped
 
     for criterion in made.criteria:
         if criterion not in claiming.PROMPTS:
             continue
         if unclaimed := claiming.unclaimed(con, criterion, made.name, where):
             before = len(rows)
-            drive(_extractions(con, made, criterion, unclaimed), len(unclaimed))
+            why = drive(_extractions(con, made, criterion, unclaimed), len(unclaimed))
             con = opened(path)
             left = len(unclaimed) + before - len(rows)
-            rows += [{"criterion": claiming.PROMPTS[criterion], "is_left": True}] * left
+            rows += [_left(claiming.PROMPTS[criterion], why)] * left
     todo = pending_rows(
         con,
         "judge",
@@ -264,12 +266,17 @@ def run(
     )
     done = len(rows)
     wanted = Counter(row["criterion"] for row in todo)
+    why = None
     if requests := _requests(todo):
-        drive(_verdicts(con, made, requests), len(requests))
+        why = drive(_verdicts(con, made, requests), len(requests))
     for criterion, count in wanted.items():
         made_now = sum(row["criterion"] == criterion for row in rows[done:])
-        rows += [{"criterion": criterion, "is_left": True}] * (count - made_now)
+        rows += [_left(criterion, why)] * (count - made_now)
     return rows
+
+
+def _left(criterion: str, why: str | None) -> dict[str, Any]:
+    return {"criterion": criterion, "is_left": True, "stopped": why}
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,12 +14,13 @@ Object = dict[str, Any]
 
 
 def find(
-    reply: str, field: str | None, *, is_truncated: bool = False
+    reply: str, field: str | None, *, beside: Sequence[str] = (), is_truncated: bool = False
 ) -> tuple[Object | None, str | None, str | None]:
     """The object that holds `field`, how it was found, and None; or None twice and why not.
 
     How: strict (the whole reply), fence (the last code fence that holds one), object (the last
     balanced one in prose) or repair. Without a `field`, one whose fields are numbers is meant.
+    `beside` are other fields that count, if they are there.
     """
     text = reply.strip().lstrip("\ufeff")
     try:
@@ -30,10 +32,10 @@ def find(
             for stretch in reversed(stretches):
                 if (value := _fitting(_strict(stretch.strip()), field)) is not None:
                     return value, path, None
-        if (value := _fitting(_repaired(text, field), field)) is not None:
+        if (value := _fitting(_repaired(text, field, beside), field)) is not None:
             return value, "repair", None
-    except Doubled as doubled:
-        return None, None, f"contradiction: {doubled} stands twice in the reply"
+    except Unclear as unclear:
+        return None, None, str(unclear)
     wanted = repr(field) if field else "numbered claims"
     return None, None, f"unparsed: no JSON object with {wanted} in the reply"
 
@@ -59,8 +61,12 @@ def _key(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
 
-class Doubled(Exception):
-    """A field stands twice in one object."""
+class Unclear(Exception):
+    """A field could be read in more than one way."""
+
+
+def _doubled(name: str) -> Unclear:
+    return Unclear(f"contradiction: {name!r} stands twice in the reply")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Object:
@@ -68,7 +74,7 @@ def _once(pairs: list[tuple[str, Any]]) -> Object:
     seen: set[str] = set()
     for name, _ in pairs:
         if _key(name) in seen:
-            raise Doubled(repr(name))
+            raise _doubled(name)
         seen.add(_key(name))
     return dict(pairs)
 
@@ -122,20 +128,28 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _repaired(text: str, field: str | None) -> object:
+def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
     """What json-repair makes of the text between its first and last brace.
 
-    A reply that opens a brace and closes none was cut off, whatever its endpoint said, and a field
-    that stands twice could be read either way: nothing is repaired there.
+    A reply that opens more braces than it closes was cut off, whatever its endpoint said: nothing
+    is repaired there, nor where a field stands twice. json-repair drops what it cannot place, so
+    that `0 or 1` would be 0 and `1, but not quite` 1: the values that count must stand alone.
     """
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start or end - start > _LOOKED_AT:
         return None
     stretch = text[start : end + 1]
-    names = [_key(name) for name in _NAMES.findall(stretch)]
-    for name in [_key(field)] if field else set(filter(str.isdigit, names)):
-        if names.count(name) > 1:
-            raise Doubled(repr(name))
+    if text.count("{", start) > stretch.count("}"):
+        return None
+    places: dict[str, list[int]] = {}
+    for found in _NAMES.finditer(stretch):
+        places.setdefault(_key(found[1]), []).append(found.end())
+    counting = {_key(name) for name in (field, *beside)} if field else filter(str.isdigit, places)
+    for name in counting:
+        if len(ends := places.get(name, [])) > 1:
+            raise _doubled(name)
+        if ends and not _ALONE.match(stretch, ends[0]):
+            raise Unclear(f"unparsed: more than one value may be meant by {name!r} in the reply")
     from json_repair import loads  # seldom needed
 
     try:
@@ -145,3 +159,9 @@ def _repaired(text: str, field: str | None) -> object:
 
 
 _NAMES = re.compile(r"(?<!\w)[\"'“”‘’]?([\w-]+(?: [\w-]+)*)[\"'“”‘’]?\s*[:：]")
+_ALONE = re.compile(
+    r"""\s*(?: "[^"]*" | '[^']*' | [“”][^“”]*[“”] | [‘’][^‘’]*[‘’] | [\w.+-]+ )\s*
+    (?: [,，]?\s*[}\]] | [,，]?\s*["'“”‘’]\w[\w -]*["'“”‘’]?\s*[:：] | [,，]\s*\w+\s*[:：] )""",
+    re.VERBOSE,
+)
+"""One value, and behind it the end of the object or the name of another field."""

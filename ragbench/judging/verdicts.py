@@ -164,7 +164,8 @@ def read_verdict(
 
     The whole reply is tried as JSON, then what stands in its last code fence, then the last
     balanced object that has the verdict's field, and at the end that stretch repaired: never in a
-    reply that was cut off, of which only a whole JSON object counts. Only the verdict's own field
+    reply that was cut off, of which only a whole JSON object counts, and never where the repair
+    would have to choose a value (`0 or 1`). Only the verdict's own field
     is read, by `read_value`; prose, an echoed menu and numbers elsewhere are no verdict. A field
     that stands twice, a pass beside a failing score, and an untriggered condition beside a failure
     are contradictions, and errors.
@@ -178,7 +179,8 @@ def read_verdict(
     >>> read_verdict("Answer Yes or No:", Form("ok")).error
     "unparsed: no JSON object with 'ok' in the reply"
     """
-    found, path, problem = find(reply, form.verdict, is_truncated=is_truncated)
+    beside = [name for name in (form.triggered, form.also) if name]
+    found, path, problem = find(reply, form.verdict, beside=beside, is_truncated=is_truncated)
     if found is None:
         return Reading(error=problem)
     reason = said(found, form.reason)
