@@ -286,6 +286,9 @@ def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
             ModelUnavailable,
             "NO_SUCH",
         ),
+        ({"base_url": "http://me:@127.0.0.1:1/v1"}, RagbenchError, "user or password"),
+        ({"base_url": "http://me:secret@127.0.0.1:1/v1"}, RagbenchError, "127.0.0.1:1/v1 was"),
+        ({"key_env": "sk-1234"}, RagbenchError, "not repeated"),
         ({"parameters": {"api_key": "x"}}, RagbenchError, "key_env"),
         ({"prices": {"input": 1}}, RagbenchError, "output"),
         ({"budget": {"dollars": 1}}, UnknownName, "cost"),
@@ -492,6 +495,10 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(
         assert caught.value.__context__ is None
     assert KEY not in repr(Key(KEY))
     assert shown(f"https://user:{KEY}@host:1/v1?key={KEY}") == "https://host:1/v1"
+    assert shown(f"https://host:1/{KEY}/v1") == "https://host:1/***/v1"
+    with pytest.raises(RagbenchError, match=r"no address") as refused:
+        shown(f"host/{KEY}")
+    assert KEY not in str(refused.value)
 
 
 TRACEBACK = """

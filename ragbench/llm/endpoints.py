@@ -67,7 +67,8 @@ def target(
 
     Raises:
         ModelUnavailable: the key is missing, or the model cannot be started.
-        RagbenchError: `base_url` is no address, or `prices` lack input or output.
+        RagbenchError: `base_url` is no address or holds a password, `key_env` is no name, or
+            `prices` lack input or output.
     """
     named(model)
     amount("timeout", timeout)
@@ -92,6 +93,11 @@ def target(
             most=1,
             place="local",
         )
+    if key_env is not None and not _VARIABLE.fullmatch(key_env):
+        raise RagbenchError(
+            "key_env is the name of an environment variable, such as MY_KEY. What was given is "
+            "none, and is not repeated here, as it may be the key."
+        )
     _named.update([key_env] if key_env else [])
     if key_env is not None and not os.environ.get(key_env):
         raise ModelUnavailable(
@@ -100,7 +106,11 @@ def target(
     if base_url is None:
         key = Key(os.environ[key_env]) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices, key_env=key_env)
-    _address(base_url)
+    if _address(base_url).username is not None:
+        raise RagbenchError(
+            f"the address {shown(base_url)} was given with a user or password in it. Leave them "
+            "out; a key is put into an environment variable, and that is named: key_env."
+        )
     key_env = key_env or "OPENAI_API_KEY"
     key = Key(os.environ.get(key_env, ""))
     return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices, key_env=key_env)
@@ -130,6 +140,7 @@ def secrets() -> list[str]:
     ]
 
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 _named: set[str] = set()
 """Variables that were named as holding a key, whatever they are called."""
@@ -141,7 +152,7 @@ def place_of(whom: Target) -> str:
 
 
 def shown(base_url: str) -> str:
-    """An address without what may be secret in it: user, password, query.
+    """An address without what may be secret in it: user, password, query, a key in its path.
 
     Raises:
         RagbenchError: it is no address.
@@ -149,7 +160,7 @@ def shown(base_url: str) -> str:
     parts = _address(base_url)
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
-    return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+    return urlunsplit((parts.scheme, host + port, hide(parts.path), "", ""))
 
 
 def _address(base_url: str) -> SplitResult:
@@ -160,7 +171,7 @@ def _address(base_url: str) -> SplitResult:
     except (ValueError, AttributeError, TypeError):  # a port that is none, or no text at all
         pass
     raise RagbenchError(
-        f"{base_url!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
+        f"{hide(repr(base_url))} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
     )
 
 
