@@ -109,7 +109,7 @@ def target(
     if _address(base_url).username is not None:
         raise RagbenchError(
             f"the address {shown(base_url)} was given with a user or password in it. Leave them "
-            "out; a key is put into an environment variable, and that is named: key_env."
+            "out; put a key into an environment variable, and name it: key_env."
         )
     key_env = key_env or "OPENAI_API_KEY"
     key = Key(os.environ.get(key_env, ""))
