@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,6 +11,7 @@ import duckdb
 
 T = TypeVar("T")
 Texts = TypeVar("Texts")
+Job = TypeVar("Job")
 
 AT_A_TIME = 100
 """What texts are held for: all of a study's may not fit into memory."""
@@ -61,9 +61,13 @@ def read_ahead(
             _interrupt(cursor, unread)
 
 
-async def awaited(texts: Future[Texts]) -> Texts:
-    """What has been read, once it has; other calls go on meanwhile."""
-    return texts.result() if texts.done() else await asyncio.wrap_future(texts)
+def jobs_of(
+    coming: Iterator[tuple[T, Future[Texts]]], make: Callable[[T, Texts], Job]
+) -> Iterator[Job | Future[Texts]]:
+    """What `make` gives for each, behind the future that has its texts, for `llm.work`."""
+    for one, texts in coming:
+        yield texts
+        yield make(one, texts.result())
 
 
 def _interrupt(cursor: duckdb.DuckDBPyConnection, unread: set[Future[Texts]]) -> None:

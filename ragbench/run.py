@@ -8,7 +8,6 @@ import json
 import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import duckdb
 import polars as pl
 
 from ragbench import llm, local, prompts
-from ragbench.ahead import awaited, read_ahead
+from ragbench.ahead import jobs_of, read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
@@ -146,19 +145,19 @@ def _called(models: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 @contextlib.contextmanager
 def _jobs(
     con: duckdb.DuckDBPyConnection, texts: Mapping[str, prompts.Prompt], rows: Sequence[Row]
-) -> Iterator[Iterator[Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]]]:
+) -> Iterator[Iterator[Any]]:
     """One call for each row, within the block."""
 
     def read(cursor: duckdb.DuckDBPyConnection, some: Sequence[Row]) -> Messages:
         return messages_of(cursor, texts, [row["instance_id"] for row in some])
 
     with read_ahead(con, rows, read) as coming:
-        yield (_job(row, messages) for row, messages in coming)
+        yield jobs_of(coming, _job)
 
 
-def _job(row: Row, messages: Future[Messages]) -> Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]:
+def _job(row: Row, messages: Messages) -> Callable[[llm.Ask], Awaitable[tuple[Row, Reply]]]:
     async def run(ask: llm.Ask) -> tuple[Row, Reply]:
-        return row, await ask((await awaited(messages))(row["instance_id"]))
+        return row, await ask(messages(row["instance_id"]))
 
     return run
 

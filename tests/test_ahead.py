@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import duckdb
 import pytest
 
-from ragbench.ahead import AT_A_TIME, awaited, read_ahead
+from ragbench.ahead import AT_A_TIME, jobs_of, read_ahead
 
 
 @pytest.fixture
@@ -55,20 +55,22 @@ def test_the_first_are_read_before_they_are_asked_for(con: Any) -> None:
         assert began.wait(30)
 
 
-def test_other_work_goes_on_while_somebody_waits_for_texts(con: Any) -> None:
-    is_done = threading.Event()
+def test_a_job_is_made_once_its_texts_are_there(con: Any) -> None:
+    """And not before: whoever takes the jobs is given the future of the texts to wait for."""
+    may_read = threading.Event()
 
-    def read(cursor: Any, part: Sequence[int]) -> bool:
-        return is_done.wait(30)
+    def read(cursor: Any, part: Sequence[int]) -> set[int]:
+        assert may_read.wait(30)
+        return set(part)
 
-    async def work(texts: Any) -> bool:
-        async def other() -> None:
-            is_done.set()
-
-        return (await asyncio.gather(awaited(texts), other()))[0]
-
-    with read_ahead(con, [1], read) as coming:
-        assert asyncio.run(work(next(coming)[1]))
+    with read_ahead(con, [1, 2], read) as coming:
+        jobs = jobs_of(coming, lambda one, texts: f"{one} of {len(texts)}")
+        future = next(jobs)
+        assert isinstance(future, Future)
+        assert not future.done()
+        may_read.set()
+        assert future.result(30) == {1, 2}
+        assert [job for job in jobs if not isinstance(job, Future)] == ["1 of 2", "2 of 2"]
 
 
 # ---------------------------------------------------------------- the end of the block

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,36 @@ def test_it_works_inside_a_running_loop_and_leaves_no_thread(server: Running) ->
     first, second = asyncio.run(cell())
     assert first == second
     assert not [t for t in threading.enumerate() if t.name.startswith("ragbench")]
+
+
+def test_calls_go_on_while_a_future_among_the_jobs_is_waited_for(server: Running) -> None:
+    coming: Future[None] = Future()
+    order: list[str] = []
+
+    def keep(found: tuple[str, Reply]) -> None:
+        order.append(found[0])
+        if found[0] == "before":
+            coming.set_result(None)
+
+    def jobs() -> Iterator[Any]:
+        yield job("before")
+        yield coming
+        assert coming.done()
+        yield job("after")
+
+    until = threading.Timer(20, coming.cancel)
+    until.start()
+    work("ok", jobs(), keep, base_url=server.base_url)
+    until.cancel()
+    assert order == ["before", "after"]
+
+
+def test_a_future_that_never_comes_does_not_hold_up_the_end(server: Running) -> None:
+    kept: list[Any] = []
+    jobs: list[Any] = [job("one"), Future(), job("two")]
+    tally = work("ok", jobs, kept.append, base_url=server.base_url, budget={"minutes": 0.02})
+    assert [text for text, _ in kept] == ["one"]
+    assert "minutes" in (tally.stopped or "")
 
 
 def test_complete_says_when_nothing_can_succeed(server: Running) -> None:

@@ -8,14 +8,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from ragbench import prompts, taxonomy
-from ragbench.ahead import awaited, read_ahead
+from ragbench.ahead import jobs_of, read_ahead
 from ragbench.arguments import named, sendable, several
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
@@ -228,7 +228,7 @@ def run(
     rows: list[dict[str, Any]] = []
     calling = {**calling, "parameters": made.parameters}
 
-    def drive(asking: AbstractContextManager[Iterable[Job]], count: int) -> str | None:
+    def drive(asking: AbstractContextManager[Iterable[Any]], count: int) -> str | None:
         """Why it ended early, if it did."""
         with (
             step(con, "judge", origin=origin, config=config) as writer,
@@ -282,12 +282,12 @@ def _left(criterion: str, why: str | None) -> dict[str, Any]:
 @contextlib.contextmanager
 def _extractions(
     con: Any, made: Plan, criterion: str, todo: Sequence[Row]
-) -> Iterator[Iterator[Job]]:
+) -> Iterator[Iterator[Any]]:
     """One call for each instance or response that claims are taken out of, within the block."""
 
-    def job(row: Row, shown: Future[Shown]) -> Job:
+    def job(row: Row, shown: Shown) -> Job:
         async def extract(ask: Ask) -> tuple[Rows, list[Row]]:
-            material = (await awaited(shown)).material(row["instance_id"], row.get("response_id"))
+            material = shown.material(row["instance_id"], row.get("response_id"))
             found, said = await claiming.extracted(ask, criterion, row, material, made.name)
             seen = {"criterion": claiming.PROMPTS[criterion], "error": said.error}
             number = sum(bool(claim["text"]) for claim in found)
@@ -301,7 +301,7 @@ def _extractions(
         return Shown(cursor, instances, [row.get("response_id") for row in some])
 
     with read_ahead(con, todo, read) as coming:
-        yield (job(row, shown) for row, shown in coming)
+        yield jobs_of(coming, job)
 
 
 def _requests(todo: list[Row]) -> list[list[Row]]:
@@ -320,7 +320,7 @@ def _requests(todo: list[Row]) -> list[list[Row]]:
 
 
 @contextlib.contextmanager
-def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Iterator[Job]]:
+def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[Iterator[Any]]:
     """One call for each request, within the block."""
 
     def read(cursor: Any, some: Sequence[list[Row]]) -> Shown:
@@ -329,15 +329,14 @@ def _verdicts(con: Any, made: Plan, requests: Sequence[list[Row]]) -> Iterator[I
         return Shown(cursor, *({row[name]: None for row in rows} for name in names))
 
     with read_ahead(con, requests, read) as coming:
-        yield (_verdict_job(made, shown, rows) for rows, shown in coming)
+        yield jobs_of(coming, partial(_verdict_job, made))
 
 
-def _verdict_job(made: Plan, texts: Future[Shown], rows: list[dict[str, Any]]) -> Job:
+def _verdict_job(made: Plan, rows: list[dict[str, Any]], shown: Shown) -> Job:
     first = rows[0]
     criterion = first["criterion"]
 
     async def judge(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
-        shown = await awaited(texts)
         material = shown.material(first["instance_id"], first["response_id"], rows)
         if not shown.is_whole(first["response_id"], rows):
             readings = [Reading(error="no text to judge")] * len(rows)

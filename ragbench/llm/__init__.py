@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -61,7 +62,7 @@ async def complete(
 
 def work(
     model: str,
-    jobs: Iterable[Job[T]],
+    jobs: Iterable[Job[T] | Future[Any]],
     keep: Callable[[T], object],
     *,
     base_url: str | None = None,
@@ -81,6 +82,7 @@ def work(
     tally says so, and what is finished has been kept.
 
     Args:
+        jobs: a future among them is waited for before the next is taken, while calls go on.
         model: `local/smollm2`; a name that litellm knows (`openai/…`, `anthropic/…`); or with
             `base_url` any name that this OpenAI-compatible endpoint knows.
         key_env: the environment variable that holds the key (with `base_url`: OPENAI_API_KEY).
@@ -200,7 +202,7 @@ class _Drive(Generic[T]):
     def __init__(
         self,
         whom: Target,
-        jobs: Iterable[Job[T]],
+        jobs: Iterable[Job[T] | Future[Any]],
         limiter: Limiter,
         retry: Retry,
         budget: Budget,
@@ -294,7 +296,7 @@ class _Drive(Generic[T]):
         async with opened(self.whom) as send:
             self.caller = _Caller(self.whom, send, self.limiter, self.retry, self.tally)
             jobs = iter(self.jobs)
-            while await self._has_room() and (job := next(jobs, None)) is not None:
+            while await self._has_room() and (job := await self._next_of(jobs)) is not None:
                 task = self.loop.create_task(self._do(job))
                 self.tasks.add(task)
                 task.add_done_callback(self._ended)
@@ -310,6 +312,24 @@ class _Drive(Generic[T]):
             if not self.failed:
                 for result in self.held:
                     self.results.put(result)
+
+    async def _next_of(self, jobs: Iterator[Job[T] | Future[Any]]) -> Job[T] | None:
+        """The next job; None when there is none, or the work was stopped before it came."""
+        for job in jobs:
+            if not isinstance(job, Future):
+                return job
+            if not job.done():
+                job.add_done_callback(self._wake)
+            while not job.done():
+                if self.tally.stopped is not None:
+                    return None
+                self.wake.clear()
+                await self.wake.wait()
+        return None
+
+    def _wake(self, come: Future[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            self.loop.call_soon_threadsafe(self.wake.set)
 
     async def _has_room(self) -> bool:
         """Wait until one more job may start; false when none may any more."""
