@@ -278,7 +278,8 @@ def _only(fits: Sequence[str]) -> str:
     if len(fits) > 1:
         raise AmbiguousPanel(
             f"several panels fit ({', '.join(fits)}) and one number must not mix them. Name one "
-            "with panel=…, compare them with by='panel', or set the study's primary_panel."
+            "with panel=…, compare them with by='panel', or choose the study's own for good: "
+            f"ragbench.append(path, 'study', {{'primary_panel': {fits[0]!r}}})."
         )
     return fits[0]
 
