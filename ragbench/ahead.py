@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -37,14 +37,7 @@ def read_ahead(
         def begin(number: int) -> Future[Texts] | None:
             if number >= len(parts):
                 return None
-            try:
-                texts = thread.submit(read, cursor, parts[number])
-            except RuntimeError:  # no thread does anything for others once the main one has ended
-                texts = Future()
-                try:
-                    texts.set_result(read(cursor, parts[number]))
-                except Exception as error:
-                    texts.set_exception(error)
+            texts = begun(thread, read, cursor, parts[number])
             unread.add(texts)
             texts.add_done_callback(unread.discard)
             return texts
@@ -59,6 +52,22 @@ def read_ahead(
             yield found(begin(0))
         finally:
             _interrupt(cursor, unread)
+
+
+def begun(pool: Executor, call: Callable[..., T], *given: Any) -> Future[T]:
+    """`call(*given)` in a thread of `pool`, or done here and now where that takes no more work.
+
+    Once the main thread has ended no pool does.
+    """
+    try:
+        return pool.submit(call, *given)
+    except RuntimeError:
+        done: Future[T] = Future()
+        try:
+            done.set_result(call(*given))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def jobs_of(

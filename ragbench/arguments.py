@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.errors import RagbenchError
+from ragbench.hiding import hide
 
 _SECRET = re.compile(
     r"api.?key|authorization|headers|secret|password|credential|token$", re.IGNORECASE
@@ -31,7 +32,7 @@ def named(model: object) -> str:
         raise RagbenchError(
             f"a model is named by a text such as 'openai/gpt-4o', not by {model!r}."
         )
-    if _hidden(model) == "***":
+    if hide(model) == "***":
         raise RagbenchError(f"the model is named by what is a key: {_KEYS_ARE_NAMED}.")
     return model
 
@@ -72,7 +73,7 @@ def amount(name: str, value: object, *, may_be_zero: bool = False) -> float:
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
     if not math.isfinite(number) or number < 0 or (number == 0 and not may_be_zero):
         least = "an amount of at least zero" if may_be_zero else "an amount above zero"
-        raise RagbenchError(f"{name}={_hidden(repr(value))}: give {least}.")
+        raise RagbenchError(f"{name}={hide(repr(value))}: give {least}.")
     return number
 
 
@@ -109,7 +110,7 @@ def _refuse_secrets(value: object) -> None:
     elif isinstance(value, (list, tuple)):
         for part in value:
             _refuse_secrets(part)
-    elif isinstance(value, str) and (hidden := _hidden(value)) != value:
+    elif isinstance(value, str) and (hidden := hide(value)) != value:
         raise RagbenchError(
             f"a parameter holds the secret of an environment variable ({hidden!r}), and parameters "
             f"are stored: {_KEYS_ARE_NAMED}."
@@ -117,9 +118,3 @@ def _refuse_secrets(value: object) -> None:
 
 
 _KEYS_ARE_NAMED = "a key is not given, its environment variable is named: key_env='NAME'"
-
-
-def _hidden(text: str) -> str:
-    from ragbench.llm.endpoints import hide  # which needs this module
-
-    return hide(text)

@@ -498,7 +498,7 @@ def main() -> None:
 
 def _for_options(said: str) -> str:
     """What is an argument in Python is an option here; and no key is printed, whoever names one."""
-    from ragbench.llm.endpoints import hide
+    from ragbench.hiding import hide
 
     said = re.sub(r'map=\{"(\w+)": "([^"]+)"\}', r"--map '\1=\2'", said)
     said = re.sub(r"name (it|another): key_env", r"name \1: --key-env", said)

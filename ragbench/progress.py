@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 
-from ragbench.llm.endpoints import hide
+from ragbench.hiding import hide
 from ragbench.llm.limits import Tally
 
 

@@ -35,6 +35,7 @@ import duckdb
 import polars as pl
 
 from ragbench import relations, rows
+from ragbench.ahead import begun
 from ragbench.errors import BadRow, RagbenchError, StoreError
 from ragbench.files import (
     OldLayout,
@@ -310,16 +311,7 @@ def at_once(
 
 
 def _begin(call: Callable[..., T], *given: Any) -> Future[T]:
-    """`call(*given)` in a thread of this process's pool.
-
-    Once the main thread has ended no pool takes work any more: then it is done here and now.
-    """
-    try:
-        return _pool(os.getpid()).submit(call, *given)
-    except RuntimeError:
-        done: Future[T] = Future()
-        done.set_result(call(*given))
-        return done
+    return begun(_pool(os.getpid()), call, *given)
 
 
 @cache

@@ -23,12 +23,12 @@ import polars as pl
 
 from ragbench import prompts
 from ragbench.errors import RagbenchError, UnknownName
+from ragbench.hiding import hide
 from ragbench.intervals import wilson
 from ragbench.judging.llm_judge import DEFAULT_PARAMETERS, one_claims, one_verdict
 from ragbench.judging.material import CLAIM_CRITERIA, Material
 from ragbench.judging.questions import form
 from ragbench.llm import Ask, work
-from ragbench.llm.endpoints import hide
 
 PLACES = ("response", "document")
 

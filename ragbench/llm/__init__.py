@@ -21,7 +21,8 @@ from typing import Any, Generic, TypeVar
 
 from ragbench.arguments import whole
 from ragbench.errors import ModelUnavailable, RagbenchError
-from ragbench.llm.endpoints import Failure, Messages, Send, Target, hide, opened, place_of, target
+from ragbench.hiding import hide
+from ragbench.llm.endpoints import Failure, Messages, Send, Target, opened, place_of, target
 from ragbench.llm.limits import Budget, Limiter, Retry, Tally
 from ragbench.llm.replies import Reply
 

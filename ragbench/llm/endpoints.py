@@ -19,6 +19,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from ragbench import local
 from ragbench.arguments import amount, named, sendable
 from ragbench.errors import ModelUnavailable, RagbenchError
+from ragbench.hiding import hide, holds_secret, secrets, sounds_secret
 from ragbench.llm.limits import retry_after
 from ragbench.llm.replies import Reply, Unreadable, priced, read_reply
 from ragbench.local import Key
@@ -98,11 +99,12 @@ def target(
             "key_env is the name of an environment variable, such as MY_KEY. What was given is "
             "none, and is not repeated here, as it may be the key."
         )
-    _named.update([key_env] if key_env else [])
-    if key_env is not None and not os.environ.get(key_env):
-        raise ModelUnavailable(
-            f"{model}: the environment variable {key_env} is not set; put the key there."
-        )
+    if key_env is not None:
+        holds_secret(key_env)
+        if not os.environ.get(key_env):
+            raise ModelUnavailable(
+                f"{model}: the environment variable {key_env} is not set; put the key there."
+            )
     if base_url is None:
         key = Key(os.environ[key_env]) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices, key_env=key_env)
@@ -121,29 +123,7 @@ def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
     return dict(local.PARAMETERS) if base_url is None and model.startswith("local/") else {}
 
 
-def hide(text: str, values: Sequence[str] | None = None) -> str:
-    """`text` without the value of any environment variable that holds a secret.
-
-    Whoever hides often looks them up once and gives them: `values`, as `secrets` found them.
-    """
-    for value in secrets() if values is None else values:
-        text = text.replace(value, "***")
-    return text
-
-
-def secrets() -> list[str]:
-    """The values of the environment variables that hold a secret."""
-    return [
-        value
-        for name, value in os.environ.items()
-        if len(value) >= 8 and (name in _named or _SECRET.search(name))
-    ]
-
-
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
-_named: set[str] = set()
-"""Variables that were named as holding a key, whatever they are called."""
 
 
 def place_of(whom: Target) -> str:
@@ -243,7 +223,7 @@ def _about_key(whom: Target, provider: str = "") -> str:
     if whom.key_env and not whom.key:
         return f"No key was sent, as {whom.key_env} is not set; set it, or name another: key_env."
     start = provider.upper()
-    own = [name for name in os.environ if start and name.startswith(start) and _SECRET.search(name)]
+    own = [name for name in os.environ if start and name.startswith(start) and sounds_secret(name)]
     names = [whom.key_env] if whom.key_env else sorted(own)
     named = " or ".join(names) or f"of {provider or place_of(whom)}"
     return f"Check the key in the environment variable {named}."
