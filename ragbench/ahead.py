@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from types import FrameType
 from typing import Any, TypeVar
 
 import duckdb
@@ -60,7 +63,8 @@ def begun(pool: Executor, call: Callable[..., T], *given: Any) -> Future[T]:
     Once the main thread has ended no pool does.
     """
     try:
-        return pool.submit(call, *given)
+        with _undisturbed():
+            return pool.submit(call, *given)
     except RuntimeError:
         done: Future[T] = Future()
         try:
@@ -68,6 +72,23 @@ def begun(pool: Executor, call: Callable[..., T], *given: Any) -> Future[T]:
         except Exception as error:
             done.set_exception(error)
         return done
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C comes after the block: a thread that it meets at its start is never told to end."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    met: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *given: met.append(given))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if met:
+        usual(*met[0])
 
 
 def jobs_of(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import duckdb
 import pytest
 
-from ragbench.ahead import AT_A_TIME, jobs_of, read_ahead
+from ragbench.ahead import AT_A_TIME, begun, jobs_of, read_ahead
 
 
 @pytest.fixture
@@ -136,3 +137,23 @@ def test_what_cannot_be_read_stops_nothing_that_comes_before_it(con: Any) -> Non
             next(coming)[1].result()
         with pytest.raises(OSError, match="the disk is gone"):
             next(coming)[1].result()
+
+
+class Met(ThreadPoolExecutor):
+    """Ctrl-C comes while the first thread is being started."""
+
+    has_begun = False
+
+    def submit(self, *given: Any, **named: Any) -> Future[Any]:
+        signal.raise_signal(signal.SIGINT)
+        self.has_begun = True
+        return super().submit(*given, **named)
+
+
+def test_ctrl_c_does_not_fall_into_the_start_of_a_thread() -> None:
+    """Python tells such a thread never to end, and waits for it when the process does."""
+    with Met(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            begun(pool, int)
+        assert pool.has_begun
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
