@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from ragbench.files import (
     unusable,
 )
 from ragbench.journal import (
+    Entry,
     complete_lines,
     has_ended,
     has_journals,
@@ -55,17 +56,26 @@ from ragbench.summaries import rewrite_summaries, summarise
 __all__ = ["add_frames", "fold", "fold_quietly", "pace", "rewrite", "rewrite_summaries"]
 
 Frames = Mapping[str, pl.DataFrame]
+Report = dict[str, Any]
+"""What became of the rows of one relation: relation, given, added, replaced, present."""
 Change = Callable[[duckdb.DuckDBPyConnection], tuple[pl.DataFrame, bool]]
 _BATCH_BYTES = 16_000_000
 """How much of the journals is held in memory at once."""
+_FEW = 10_000
+"""Rows that are looked through sooner than a statement about them is planned."""
 _overhead: dict[Path, float] = {}
 """Seconds that the last fold spent on copying, opening and writing rather than on its rows."""
 
 
-def fold(path: str | os.PathLike[str], con: duckdb.DuckDBPyConnection | None = None) -> None:
+def fold(
+    path: str | os.PathLike[str],
+    con: duckdb.DuckDBPyConnection | None = None,
+    known: dict[bytes, Entry] | None = None,
+) -> None:
     """Bring all complete journal lines into the file. Steps and `connect` do this by themselves.
 
-    `con` is an in-memory connection with nothing on it, made ahead; it stays so.
+    `con` is an in-memory connection with nothing on it, made ahead; it stays so. `known` holds what
+    some of the lines say.
 
     Raises:
         StoreError: the file cannot be rewritten; the journals keep the rows.
@@ -74,7 +84,7 @@ def fold(path: str | os.PathLike[str], con: duckdb.DuckDBPyConnection | None = N
     if not has_journals(file):
         return
     with fold_lock(file):
-        fold_journals(file, con)
+        fold_journals(file, con, known)
 
 
 def fold_quietly(file: Path, patience: float = 0.0) -> None:
@@ -99,7 +109,11 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
         say(f"rows in {journal_folder(file)} are not shown yet: {error}")
 
 
-def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> None:
+def fold_journals(
+    file: Path,
+    con: duckdb.DuckDBPyConnection | None = None,
+    known: dict[bytes, Entry] | None = None,
+) -> None:
     """Fold all journals (the lock is held), then remove those of processes that have ended."""
     ended = [journal for journal in journals(file) if has_ended(journal)]
     with private() if con is None else contextlib.nullcontext(con) as con:
@@ -108,7 +122,8 @@ def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> N
             offsets.update({journal: end for journal, (_, end) in found.items()})
             there = {journal.stem for journal in journals(file)}
             offsets = {journal: end for journal, end in offsets.items() if journal in there}
-            _fold_lines(file, [line for lines, _ in found.values() for line in lines], offsets, con)
+            lines = [line for lines, _ in found.values() for line in lines]
+            _fold_lines(file, lines, known, offsets, con)
     for journal in ended:
         journal.unlink(missing_ok=True)
         journal.with_suffix(".lock").unlink(missing_ok=True)
@@ -118,9 +133,13 @@ def fold_journals(file: Path, con: duckdb.DuckDBPyConnection | None = None) -> N
 
 
 def _fold_lines(
-    file: Path, lines: list[bytes], ends: Mapping[str, int], con: duckdb.DuckDBPyConnection
+    file: Path,
+    lines: list[bytes],
+    known: dict[bytes, Entry] | None,
+    ends: Mapping[str, int],
+    con: duckdb.DuckDBPyConnection,
 ) -> None:
-    frames, unfit = parse(lines)
+    frames, unfit = parse(lines, known)
     set_aside(file, unfit)
     size = sum(map(len, lines))
     _replace(file, lambda cursor: _add_journaled(cursor, frames, ends), con, size)
@@ -203,8 +222,8 @@ def add_frames(
     con: duckdb.DuckDBPyConnection, frames: Frames, run: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, bool]:
     """Add frames of one `append`, whose rows must point to rows that are there."""
-    report = [_add(con, relation, frame, frames) for relation, frame in frames.items()]
-    changed = {row["relation"] for row in report if row["added"] + row["replaced"]}
+    report = _add_all(con, frames)
+    changed = _changed(report)
     owned = [frames[name]["run_id"] for name in changed if "run_id" in frames[name].columns]
     if any(run["run_id"] in ids for ids in owned):  # rows may bring runs of their own instead
         con.register("_run", _Stream(rows.fit("runs", [run], "")))
@@ -223,11 +242,7 @@ def _add_journaled(
     con: duckdb.DuckDBPyConnection, frames: Frames, ends: Mapping[str, int]
 ) -> tuple[pl.DataFrame, bool]:
     """Add what journals brought, and how far each was read."""
-    changed = set()
-    for relation, frame in frames.items():
-        report = _add(con, relation, frame, frames)
-        if report["added"] + report["replaced"]:
-            changed.add(relation)
+    changed = _changed(_add_all(con, frames))
     _complete(con, changed)
     summarise(con, changed)
     con.execute("DELETE FROM store.main.folded")
@@ -235,14 +250,30 @@ def _add_journaled(
     return pl.DataFrame(), True
 
 
+def _add_all(con: duckdb.DuckDBPyConnection, frames: Frames) -> list[Report]:
+    reports: dict[str, Report] = {}
+    for relation, frame in frames.items():
+        reports[relation] = _add(con, relation, frame, frames, reports)
+    return list(reports.values())
+
+
+def _changed(reports: Iterable[Report]) -> set[str]:
+    return {row["relation"] for row in reports if row["added"] + row["replaced"]}
+
+
 def _add(
-    con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame, beside: Frames
-) -> dict[str, Any]:
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    frame: pl.DataFrame,
+    beside: Frames,
+    done: Mapping[str, Report],
+) -> Report:
     """Add the rows of `frame` that are new by key, successes in the place of errors.
 
-    `_new_<relation>` then holds the rows that were added. `beside` are the frames of this batch.
+    `_new_<relation>` then holds the rows that were added. `beside` are the frames of this batch,
+    and `done` says what became of those before this one.
     """
-    report: dict[str, Any] = {"relation": relation, "given": frame.height}
+    report: Report = {"relation": relation, "given": frame.height}
     report |= {"added": 0, "replaced": 0, "present": 0}
     if frame.is_empty():
         return report
@@ -250,7 +281,7 @@ def _add(
     if relation == "study":
         replaced = _describe_study(con)
         return {**report, "replaced": replaced, "present": frame.height - replaced}
-    _sort_out(con, relation, frame, beside)
+    _sort_out(con, relation, frame, beside, done)
     replaced = 0
     if relation in SUPERSEDED:
         replaced = _give_way(con, relation)
@@ -279,7 +310,11 @@ class _Stream:
 
 
 def _sort_out(
-    con: duckdb.DuckDBPyConnection, relation: str, frame: pl.DataFrame, beside: Frames
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    frame: pl.DataFrame,
+    beside: Frames,
+    done: Mapping[str, Report],
 ) -> None:
     """Make `_incoming` of `_given`: one row a key, a success before an error, the first of equals.
 
@@ -287,11 +322,12 @@ def _sort_out(
     """
     key = ", ".join(f'i."{name}"' for name in KEYS[relation])
     parent = FOLLOWS.get(relation)
-    has_parent = parent is not None and not beside.get(parent, pl.DataFrame()).is_empty()
+    # Where all rows of the parent were taken, none of this relation is without its own.
+    is_divided = parent is not None and parent in done and done[parent]["present"] > 0
     is_parent = any(name in beside and to == relation for name, to in FOLLOWS.items())
     is_numbered = "_line" in frame.columns
     source = "_given"
-    if is_parent or (has_parent and not is_numbered):
+    if is_parent or (is_divided and not is_numbered):
         number = f"row_number() OVER (PARTITION BY {key} ORDER BY i._seq) AS _line"
         source = f"_given_{relation}"
         con.execute(
@@ -301,13 +337,24 @@ def _sort_out(
     first = "min(i._seq)"
     if relation in SUPERSEDED:
         first = "arg_min(i._seq, (i.error IS NOT NULL, i._seq))"
-    dropped = _of_another(parent) if has_parent and parent else ""
-    # The whole rows take no part in the grouping, which would hold them all.
-    con.execute(
-        f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT * FROM {source} "
-        f"WHERE _seq IN (SELECT {first} FROM {source} AS i {dropped} GROUP BY {key})"
-    )
+    chosen = ""
+    if is_divided or _may_repeat(frame, KEYS[relation]):
+        dropped = _of_another(parent) if is_divided and parent else ""
+        # The whole rows take no part in the grouping, which would hold them all.
+        chosen = f"WHERE _seq IN (SELECT {first} FROM {source} AS i {dropped} GROUP BY {key})"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE _incoming AS SELECT * FROM {source} {chosen}")
     con.unregister("_given")
+
+
+def _may_repeat(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
+    """Whether rows share a key; of many rows it is not known.
+
+    Not by polars, whose engine would take 20 MB, nor by a statement: to plan it takes longer.
+    """
+    if frame.height > _FEW:
+        return True
+    rows = zip(*(frame.get_column(name).to_list() for name in keys), strict=True)
+    return len(set(rows)) < frame.height
 
 
 def _same(keys: Collection[str], left: str, right: str) -> str:

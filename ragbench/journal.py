@@ -26,6 +26,10 @@ from ragbench.errors import RagbenchError, StoreError
 from ragbench.files import cannot_write, journal_folder, say
 
 _SYNC_SECONDS = 5.0
+_KNOWN_BYTES = 4_000_000
+"""How long a journal may be for its writer to remember what it says."""
+Entry = dict[str, list[dict[str, Any]]]
+"""The rows of one line, by relation, as `rows.clean` made them."""
 
 
 class Writer:
@@ -45,6 +49,8 @@ class Writer:
         self._synced = time.monotonic()
         self._alive = FileLock(f"{self._stem}.lock", thread_local=False)
         self._after_add = after_add
+        self.known: dict[bytes, Entry] = {}
+        """What lines say, for the fold that somebody waits for; empty when there are many."""
 
     def add(self, given: Mapping[str, Mapping[str, Any] | Iterable[Mapping[str, Any]]]) -> None:
         """Store rows of one or more relations together: after a crash all are there, or none.
@@ -69,9 +75,14 @@ class Writer:
             if self._handle is None:
                 self._open()
             if not self._is_introduced:  # with its first rows, so that none is without its run
-                line = {**line, "runs": [self._run, *line.get("runs", [])]}
-            self._write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+                line = {**line, "runs": [{**self._run}, *line.get("runs", [])]}
+            text = json.dumps(line, ensure_ascii=False).encode()
+            self._write(text + b"\n")
             self._is_introduced = True
+            if self._size <= _KNOWN_BYTES:
+                self.known[text] = line
+            else:
+                self.known.clear()
         self._after_add()
 
     def _open(self) -> None:
@@ -186,17 +197,21 @@ def complete_lines(journal: Path, start: int, limit: int) -> tuple[list[bytes], 
     return data[:end].split(b"\n")[:-1], start + end
 
 
-def parse(lines: list[bytes]) -> tuple[dict[str, pl.DataFrame], list[tuple[bytes, str]]]:
+def parse(
+    lines: list[bytes], known: dict[bytes, Entry] | None = None
+) -> tuple[dict[str, pl.DataFrame], list[tuple[bytes, str]]]:
     """Rows of journal lines as frames by relation, and the lines that are unfit with the reason.
 
-    The column `_line` says which rows were added together.
+    The column `_line` says which rows were added together. Lines are taken out of `known`, which
+    holds what some of them say, and need not be read then.
     """
+    known = {} if known is None else known
     found: dict[str, list[dict[str, Any]]] = {}
     origins: dict[str, list[int]] = {}
     unfit: list[tuple[bytes, str]] = []
     for number, line in enumerate(lines):
         try:
-            entry = {
+            entry = known.pop(line, None) or {
                 relation: [rows.clean(relation, row, row.get("run_id") or "") for row in given]
                 for relation, given in (json.loads(line) if line else {}).items()
             }

@@ -444,7 +444,7 @@ def step(
         raise
     writer.close()
     with private(ahead.result() if ahead else None) as empty:
-        fold(file, empty)
+        fold(file, empty, writer.known)
 
 
 _FOLD_SECONDS = 60.0

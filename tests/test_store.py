@@ -15,11 +15,13 @@ from conftest import LLM, RULES, study_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from polars.testing import assert_frame_equal
 from store_worker import content, unit
 
 import ragbench
 from ragbench import store
 from ragbench.errors import BadRow, StoreError, UnknownColumn, UnknownName
+from ragbench.journal import journals, parse
 from ragbench.summaries import SUMMARIES
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
@@ -467,6 +469,39 @@ def test_rows_that_do_not_fit_are_refused_before_they_reach_the_journal(study):
         with pytest.raises(BadRow, match="'abc' is not a row"):
             writer.add({"judgments": ["abc"]})
     assert rows_of(study, "FROM documents WHERE doc_id = 'd'") == []
+
+
+def test_what_a_writer_remembers_of_its_lines_is_what_they_say(tmp_path):
+    rows = study_rows()
+    rows["steps"] = [{"response_id": RESPONSE, "step": "3", "arguments": {"问": [1, None, 2.5]}}]
+    rows["documents"] += [
+        {"doc_id": "odd", "text": "half \ud83d of a pair\u2028", "published_on": date(2026, 1, 2)}
+    ]
+    rows["runs"] = [{"run_id": "r", "step": "x", "origin": "recorded", "config": {"a": [True]}}]
+    rows["nodes"] = [{"node_id": "n", "embedding": [0.1, 1e-40, 3]}]
+    rows["judgments"] += [{**KEY, "target_id": "t", "score": float("nan"), "repeat": 2.0}]
+    lines = [{name: [row]} for name in rows for row in rows[name]]
+    with store.step(tmp_path / "study.duckdb", "append", origin="recorded") as writer:
+        for line in lines:
+            writer.add(line)
+        written = journals(tmp_path / "study.duckdb")[0].read_bytes().splitlines()
+        known = copy.deepcopy(writer.known)
+        remembered, _ = parse(written, known)
+        assert known == {}  # nothing was read
+        read, unfit = parse(written)
+    assert unfit == []
+    assert set(read) == {*rows}
+    for name, frame in read.items():
+        assert_frame_equal(remembered[name], frame)
+
+
+def test_a_long_journal_is_not_kept_in_memory_as_well(tmp_path):
+    path = tmp_path / "study.duckdb"
+    with store.step(path, "append") as writer:
+        for number in range(5):
+            writer.add({"documents": {"doc_id": f"d{number}", "text": "x" * 1_000_000}})
+        assert not writer.known
+    assert rows_of(path, "SELECT count(*) FROM documents") == [(5,)]
 
 
 def test_units_of_work_are_complete(path):
