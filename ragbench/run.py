@@ -24,7 +24,7 @@ from ragbench.llm.endpoints import defaults, shown
 from ragbench.llm.replies import Reply
 from ragbench.progress import bar, most_frequent, say_errors
 from ragbench.relations import KEYS
-from ragbench.store import opened, step
+from ragbench.store import opened, put_away, step
 
 Row = Mapping[str, Any]
 Messages = Callable[[str], list[dict[str, str]]]
@@ -106,7 +106,7 @@ def answer(
             with (
                 step(con, "answer", origin=origin, config=config) as writer,
                 bar(f"{model}, {setting}", len(rows)) as progress,
-                con,  # closed before the step ends, which needs memory for its fold
+                put_away(con),  # before the step ends, which needs memory for its fold
                 _jobs(con, texts, rows) as jobs,
             ):
                 keep = _keeper(writer, rows, model, called, errors)

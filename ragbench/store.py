@@ -90,6 +90,15 @@ def opened(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     return _connected(path, is_step=True)
 
 
+@contextlib.contextmanager
+def put_away(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Close `con` after the block, while that which comes next goes on."""
+    try:
+        yield
+    finally:
+        _begin(con.close)
+
+
 def _connected(path: str | os.PathLike[str], *, is_step: bool = False) -> duckdb.DuckDBPyConnection:
     file = study_file(path)
     try:

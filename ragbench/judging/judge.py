@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import add
 from typing import Any
 
 import polars as pl
@@ -124,10 +125,10 @@ def judge(
 
 def _default_panels(con: Any) -> list[str]:
     """The panels that scores come from when none is named; several are refused there."""
-    try:
-        return panel_names(con, None)
-    except RagbenchError:  # nobody has judged yet
-        return []
+    with contextlib.suppress(RagbenchError):  # the study's own panel may not be there
+        if con.execute("SELECT 1 FROM judges LIMIT 1").fetchall():
+            return panel_names(con, None)
+    return []
 
 
 def _say_what_is_new(before: list[str], path: str | os.PathLike[str]) -> None:
@@ -304,7 +305,7 @@ def _verdict(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Counted here, as the code with which polars would do it takes 15 MB of memory."""
     names = ("judged", "met", "degenerate", "repaired", "errors", "left")
-    counts: dict[tuple[str, bool, str | None], Counter[str]] = {}
+    counts: dict[tuple[str, bool, str | None], list[int]] = {}
     errors: dict[tuple[str, bool, str | None], list[str]] = {}
     stopped: dict[tuple[str, bool, str | None], str] = {}
     for row in rows:
@@ -316,19 +317,20 @@ def _report(rows: list[dict[str, Any]]) -> pl.DataFrame:
             errors.setdefault(key, []).append(row["error"])
         if row.get("stopped") is not None:
             stopped[key] = row["stopped"]
-        counts.setdefault(key, Counter()).update(
-            judged=is_judged,
-            met=is_judged and score == highest,
-            degenerate=row.get("path") == "degenerate",
-            repaired=is_judged and row.get("path") == "repair",
-            errors=row.get("error") is not None,
-            left=bool(row.get("is_left")),
+        seen = (
+            is_judged,
+            is_judged and score == highest,
+            row.get("path") == "degenerate",
+            is_judged and row.get("path") == "repair",
+            row.get("error") is not None,
+            bool(row.get("is_left")),
         )
+        counts[key] = list(map(add, counts.get(key, [0] * len(names)), seen))
     texts = {"criterion": pl.String, "rule": pl.String}
     report = pl.DataFrame(
         [
             (
-                *(key[0], key[2], *(int(count[n]) for n in names)),
+                *(key[0], key[2], *count),
                 *(stopped.get(key), most_frequent(errors.get(key, []))),
             )
             for key, count in sorted(counts.items())

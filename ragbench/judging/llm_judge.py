@@ -27,7 +27,7 @@ from ragbench.llm import Ask, work
 from ragbench.llm.endpoints import defaults
 from ragbench.llm.endpoints import shown as shown_url
 from ragbench.progress import bar
-from ragbench.store import append, opened, refresh, step, study_path
+from ragbench.store import append, opened, put_away, refresh, step, study_path
 
 DEFAULT_CRITERIA = ("adherence", *taxonomy.CONTEXT_CRITERIA)
 """What a judge is asked about when nothing is named. Claims cost more calls and are named."""
@@ -233,7 +233,7 @@ def run(
         with (
             step(con, "judge", origin=origin, config=config) as writer,
             bar(made.name, count) as progress,
-            con,
+            put_away(con),
             asking as jobs,
         ):
 
