@@ -69,7 +69,8 @@ def open_study(
 
     Read-only there is a view for each relation and those of `views.sql`, and the summaries have
     their public names; a step has only those that say what it has to do, as each takes time. A
-    writer uses the file's own tables, and its fold computes the definitions.
+    writer, whose file is a copy of one that was looked at, uses the file's own tables, and its fold
+    computes the definitions.
 
     Raises:
         StoreError: as in `layout_version`, and for an older layout.
@@ -77,7 +78,7 @@ def open_study(
     con = con or in_memory()
     try:
         attach(con, file, read_only=read_only, alias=alias)
-        if _version(con, file, alias) < SCHEMA_VERSION:
+        if read_only and _version(con, file, alias) < SCHEMA_VERSION:
             raise OldLayout(f"{file} has an older layout; open it with ragbench.connect(path).")
         if read_only:
             point_views(con, alias)

@@ -21,6 +21,7 @@ from ragbench.files import (
     create,
     discard,
     fold_lock,
+    in_memory,
     journal_folder,
     layout_version,
     make_copy,
@@ -30,6 +31,7 @@ from ragbench.files import (
     put_in_place,
     say,
     spare_memory,
+    stamp,
     study_file,
     unusable,
 )
@@ -483,15 +485,40 @@ def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:
         )
 
 
+def prepare(file: Path) -> duckdb.DuckDBPyConnection:
+    """An empty connection, for a fold that somebody will wait for: what is done ahead is done."""
+    con = in_memory()
+    with contextlib.suppress(RagbenchError):  # the fold itself will say what is wrong
+        _looked_up(file, con)
+    return con
+
+
 def _offsets(file: Path, con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     """How far each journal has been folded, in bytes, once the study has this layout."""
-    if not file.exists():
-        return {}
-    with peeking(file, con) as (_, version):
-        if version == SCHEMA_VERSION:
-            try:
-                return dict(con.execute("SELECT journal, bytes FROM store.main.folded").fetchall())
-            except duckdb.Error as error:
-                raise unusable(file, error) from None
+    if (found := _looked_up(file, con)) is not None:
+        return found
     migrate(file, is_locked=True)
     return _offsets(file, con)
+
+
+def _looked_up(file: Path, con: duckdb.DuckDBPyConnection) -> dict[str, int] | None:
+    """How far each journal has been folded; None where the study has an older layout."""
+    if not file.exists():
+        return {}
+    now = stamp(file)
+    seen, offsets = _folded.get(file, ("", {}))
+    if seen != now:
+        with peeking(file, con) as (_, version):
+            if version < SCHEMA_VERSION:
+                return None
+            try:
+                rows = con.execute("SELECT journal, bytes FROM store.main.folded").fetchall()
+            except duckdb.Error as error:
+                raise unusable(file, error) from None
+        offsets = dict(rows)
+        _folded[file] = (now, offsets)
+    return {**offsets}
+
+
+_folded: dict[Path, tuple[str, dict[str, int]]] = {}
+"""Which state of a study was looked up last, and how far journals have been folded into it."""

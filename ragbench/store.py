@@ -43,7 +43,6 @@ from ragbench.files import (
     copy_of,
     discard,
     fold_lock,
-    in_memory,
     layout_version,
     open_study,
     peeking,
@@ -53,7 +52,15 @@ from ragbench.files import (
     study_file,
     unusable,
 )
-from ragbench.folding import add_frames, fold, fold_journals, fold_quietly, pace, rewrite
+from ragbench.folding import (
+    add_frames,
+    fold,
+    fold_journals,
+    fold_quietly,
+    pace,
+    prepare,
+    rewrite,
+)
 from ragbench.journal import Writer, has_journals, origins_of, run_row
 from ragbench.migration import migrate
 from ragbench.relations import SCHEMA_VERSION
@@ -436,7 +443,7 @@ def step(
     def keep_up() -> None:
         nonlocal folded_at, ahead
         # For the last fold: somebody waits for that, and now for calls at most.
-        ahead = ahead or _begin(in_memory)
+        ahead = ahead or _begin(prepare, file)
         # Readers fold what they want to see; a writer only keeps its journal from growing long.
         passed = time.monotonic() - folded_at
         if passed > _FOLD_SECONDS and passed > (wait := pace(file)):

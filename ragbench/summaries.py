@@ -53,15 +53,31 @@ def _definitions() -> dict[str, str]:
     return {**definitions("views.sql"), **definitions("scores.sql")}
 
 
-def define(con: duckdb.DuckDBPyConnection) -> None:
+def define(con: duckdb.DuckDBPyConnection, *, in_full: bool = True) -> None:
     """Compute what `views.sql` and `scores.sql` define, for this connection or cursor alone.
+
+    Not `in_full` what only claims and criteria of whole responses bring is not computed where there
+    are none.
 
     All but what is `_READ_ONCE` become temporary tables. As views inside views DuckDB would plan
     and compute what `planned_responses` says a dozen times over; on a small study planning is all
     that a fold costs.
     """
     made = {name: query for name, query in _definitions().items() if name not in _READ_ONCE}
-    con.execute("".join(f"CREATE OR REPLACE TEMP TABLE {name} AS {made[name]};" for name in made))
+    for name in [name for name in made if name not in _GRADED]:
+        con.execute(_table(name, made.pop(name)))
+    if not in_full and not con.execute(_GRADED_ANY).fetchall():
+        made = {"criterion_scores": "FROM store.main.criterion_summary LIMIT 0"}
+    con.execute("".join(_table(name, query) for name, query in made.items()))
+
+
+def _table(name: str, query: str) -> str:
+    return f"CREATE OR REPLACE TEMP TABLE {name} AS {query};"
+
+
+_GRADED = ("claim_counts", "criterion_scores")
+_GRADED_ANY = "SELECT 1 FROM applicable UNION ALL SELECT 1 FROM claims LIMIT 1"
+"""What these two read first: without a row of it they have none."""
 
 
 @cache
@@ -110,7 +126,7 @@ def summarise(con: duckdb.DuckDBPyConnection, changed: Collection[str]) -> None:
     )
     scope = "CREATE OR REPLACE TEMP VIEW scoped AS SELECT * FROM store.main.wanted"
     con.execute(f"{scope} SEMI JOIN _touched USING (instance_id)")
-    define(con)
+    define(con, in_full=False)
     for summary in SUMMARIES:
         key, scoped = ("instance_id", "_touched")
         if summary.endswith("_by_query"):

@@ -140,6 +140,17 @@ def test_rows_written_before_the_file_was_damaged_come_back_with_a_copy_of_it(pa
     assert answers(path) == 2
 
 
+def test_rows_come_back_when_a_copy_from_before_their_fold_is_put_in_place(path):
+    copy = path.read_bytes()
+    with store.step(path, "answer") as writer:
+        for number in range(1, 4):
+            writer.add(unit(number))
+            assert answers(path) == number
+            path.write_bytes(copy)
+            assert answers(path) == number
+    assert answers(path) == 3
+
+
 def test_a_connection_outlives_its_file_and_says_that_it_is_gone(path):
     write_units(path, 1)
     con = ragbench.connect(path)
