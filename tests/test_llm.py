@@ -371,7 +371,7 @@ def test_a_budget_stops_the_work_and_keeps_what_is_paid_for(server: Running) -> 
     for budget in ({"cost": 20}, {"tokens": 20 * (7 + 25)}):
         texts = [f"{budget} {i} ".ljust(100, "x") for i in range(200)]
         found, tally = replies(server, "ok", texts, budget=budget, prices=prices)
-        assert 15 <= len(found) <= 20
+        assert len(found) == 20
         assert "budget" in (tally.stopped or "")
         assert tally.cost == pytest.approx(len(found))
     found, tally = replies(server, "hang", ["h1", "h2"], budget={"minutes": 0.01}, timeout=60)
@@ -503,8 +503,11 @@ def test_waits_grow_are_drawn_and_are_bounded() -> None:
 def test_a_budget_counts_what_is_in_flight() -> None:
     budget = Budget({"tokens": 100})
     tally = Tally(calls=5, input_tokens=40, output_tokens=10)
-    assert budget.exhausted(tally, in_flight=4) is None
-    assert budget.exhausted(tally, in_flight=5) is not None
+    for tokens in (4, 4, 4, 4, 34):  # what is in flight is more like the last: 24.4 on average
+        budget.note(None, tokens)
+    assert budget.exhausted(tally, in_flight=1) is None
+    assert budget.exhausted(tally, in_flight=2) is not None
+    assert budget.exhausted(tally) is None
 
 
 # ---------------------------------------------------------------- keys

@@ -339,11 +339,13 @@ class _Drive(Generic[T]):
                 self.failed = self.failed or RagbenchError(f"{self.whom.model}: {why}.")
                 self._stop("stopped", None)
                 break
-            if why := self.budget.exhausted(self.tally, len(self.tasks)):
+            if why := self.budget.exhausted(self.tally):
                 self._stop(why, None)
                 break
             room = self.limiter.limit if self.tally.calls or not self.budget.is_of_calls else 1
-            if len(self.tasks) < int(room):
+            if (busy := len(self.tasks)) < int(room) and (
+                not busy or not self.budget.exhausted(self.tally, busy)
+            ):
                 return True
             self.wake.clear()
             await self.wake.wait()
@@ -356,6 +358,7 @@ class _Drive(Generic[T]):
             if self.grace is not None and not errors:  # grace is for what was sent
                 raise _GivenUp(self.tally.stopped)
             reply = await self.caller.complete(messages, **parameters)
+            self.budget.note(reply.cost, (reply.input_tokens or 0) + (reply.output_tokens or 0))
             errors.append(reply.error or "")
             return reply
 

@@ -153,21 +153,33 @@ class Budget:
     def __init__(self, given: Mapping[str, float] | None) -> None:
         self.limits = dict(given or {})
         self.began = time.monotonic()
+        self._squares = {"cost": 0.0, "tokens": 0.0}
         for name, most in self.limits.items():
             if name not in _UNITS:
                 raise UnknownName("limit", name, _UNITS, place="budget")
             amount(f"budget {name}", most)
 
-    def exhausted(self, tally: Tally, in_flight: int) -> str | None:
-        """Why nothing more may be sent, or None; calls in flight count as much as the mean."""
-        scale = 1 + in_flight / tally.calls if tally.calls else 1
+    def note(self, cost: float | None, tokens: int) -> None:
+        """Remember what one call took, for what is to be expected of others."""
+        self._squares["cost"] += (cost or 0.0) ** 2
+        self._squares["tokens"] += tokens**2
+
+    def exhausted(self, tally: Tally, in_flight: int = 0) -> str | None:
+        """Why nothing more may be sent while so many calls are in flight, or None.
+
+        They are longer than those that have ended: a call twice as long is met there twice as
+        often. So each counts as much as the mean in which every call weighs what it took, and
+        twice, since calls that ended first were short. Near the end fewer are sent at once.
+        """
         spent = {
-            "cost": (tally.cost or 0.0) * scale,
-            "tokens": (tally.input_tokens + tally.output_tokens) * scale,
+            "cost": tally.cost or 0.0,
+            "tokens": float(tally.input_tokens + tally.output_tokens),
             "minutes": (time.monotonic() - self.began) / 60,
         }
         for name, most in self.limits.items():
-            if spent[name] >= most:
+            squares = self._squares.get(name, 0.0)
+            coming = 2 * in_flight * squares / spent[name] if squares else 0.0
+            if spent[name] + coming >= most:
                 return f"the budget of {most:g} {_UNITS[name]} is used up"
         return None
 
