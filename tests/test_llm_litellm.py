@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -116,11 +118,42 @@ def test_a_name_without_a_provider_says_how_to_write_it() -> None:
         work("nobody-knows-this", [], print)
 
 
-def test_the_list_of_prices_was_not_fetched() -> None:
-    import litellm
+WATCHED = """
+import sys
 
+away = []
+
+def watch(event, given):
+    if event == "socket.getaddrinfo":
+        host = given[0]
+    elif event == "socket.connect" and isinstance(given[1], tuple):
+        host = given[1][0]
+    else:
+        return
+    if host not in ("127.0.0.1", "localhost", "::1", None):
+        away.append(host)
+
+sys.addaudithook(watch)
+from ragbench.llm import work
+
+async def run(ask):
+    return await ask([{"role": "user", "content": "who else is asked?"}])
+
+kept = []
+work("openai/ok", [run] * 3, kept.append)
+assert [reply.error for reply in kept] == [None] * 3, kept
+assert len(sys.modules["litellm"].model_cost) > 1000
+print("asked elsewhere:", away)
+"""
+
+
+def test_nobody_else_is_asked_and_the_list_of_prices_is_not_fetched() -> None:
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True)
+    assert done.stdout == "asked elsewhere: []\n", done.stderr
+
+
+def test_a_price_is_looked_up_in_the_packaged_list() -> None:
     from ragbench.forecast import listed_prices
 
-    assert len(litellm.model_cost) > 1000
     assert listed_prices("openai/gpt-4o-mini") == pytest.approx({"input": 0.15, "output": 0.60})
     assert listed_prices("nobody-knows-this") is None

@@ -291,13 +291,19 @@ def _line(text: str) -> str:
 # ---------------------------------------------------------------- litellm
 
 
-@contextlib.asynccontextmanager
-async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
+def _litellm() -> Any:
     # Without it the price list is fetched at import; the packaged one serves as well.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
+
+    return litellm
+
+
+@contextlib.asynccontextmanager
+async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
     import openai  # whose exceptions litellm raises
 
+    litellm = _litellm()
     litellm.suppress_debug_info = True
     try:
         _, provider, _, _ = litellm.get_llm_provider(whom.model)
@@ -342,12 +348,11 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
 
 def _understood(error: Exception, provider: str, whom: Target) -> Reply:
     """What an exception of litellm means."""
-    import litellm
     import openai
 
     text = f"{provider} says: {hide(_line(str(error)))}"
     if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
-        keys = litellm.validate_environment(whom.model)["missing_keys"]
+        keys = _litellm().validate_environment(whom.model)["missing_keys"]
         named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
         text = f"no key for {whom.model}. {named}, or name it: key_env."
         raise Failure("unusable", text) from None
@@ -370,14 +375,12 @@ _NO_KEY = re.compile(r"missing (credentials|\S+ api key)|api_key client option",
 
 
 def _litellm_cost(response: Any, reply: Reply, whom: Target) -> float | None:
-    import litellm
-
     if whom.prices:
         return priced(reply, whom.prices)
     known = getattr(response, "_hidden_params", None) or {}
     if "response_cost" in known:  # worked out already, and dear to work out again
         return None if known["response_cost"] is None else float(known["response_cost"])
     try:
-        return float(litellm.completion_cost(response, model=whom.model))
+        return float(_litellm().completion_cost(response, model=whom.model))
     except Exception:  # no price known
         return None
