@@ -56,8 +56,8 @@ def _definitions() -> dict[str, str]:
 def define(con: duckdb.DuckDBPyConnection, *, in_full: bool = True) -> None:
     """Compute what `views.sql` and `scores.sql` define, for this connection or cursor alone.
 
-    Not `in_full` what only claims and criteria of whole responses bring is not computed where there
-    are none.
+    Unless `in_full`, what comes of claims and of criteria that grade whole responses is left empty
+    where there are none of them, which saves its planning.
 
     All but what is `_READ_ONCE` become temporary tables. As views inside views DuckDB would plan
     and compute what `planned_responses` says a dozen times over; on a small study planning is all
