@@ -354,6 +354,21 @@ def discard(file: Path) -> None:
     log_of(file).unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C be what it always is, of which DuckDB makes errors of its own in a statement."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+    except duckdb.InvalidInputException as error:  # while rows were handed over
+        if "failed: KeyboardInterrupt" in str(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
 def unusable(file: Path, error: Exception) -> StoreError:
     """One clear message for what DuckDB says about a file that it cannot open or read."""
     text = str(error).splitlines()[0].removeprefix("IO Error: ").split(". See also")[0]

@@ -19,6 +19,7 @@ from ragbench.files import (
     cannot_write,
     copy_of,
     create,
+    ctrl_c,
     discard,
     fold_lock,
     in_memory,
@@ -69,6 +70,7 @@ _overhead: dict[Path, float] = {}
 """Seconds that the last fold spent on copying, opening and writing rather than on its rows."""
 
 
+@ctrl_c()
 def fold(
     path: str | os.PathLike[str],
     con: duckdb.DuckDBPyConnection | None = None,
@@ -94,7 +96,7 @@ def fold_quietly(file: Path, patience: float = 0.0) -> None:
 
     A reader must not wait for another process, nor fail for want of room or permission: it shows
     what the file holds and says once what is still missing. With `patience` (seconds) a file that
-    was folded that recently is left alone, unless a stopped process left rows.
+    was folded that recently is left alone.
     """
     if not has_journals(file):
         return
@@ -189,7 +191,7 @@ def _replace(file: Path, change: Change, con: duckdb.DuckDBPyConnection, size: i
             make_copy(file, copy)
         try:
             # On a cursor: what it leaves behind is gone with it.
-            with open_study(copy, read_only=False, con=con.cursor()) as cursor:
+            with ctrl_c(), open_study(copy, read_only=False, con=con.cursor()) as cursor:
                 spare_memory(cursor, copy.stat().st_size + size)
                 cursor.execute("BEGIN")
                 changing = time.monotonic()

@@ -323,8 +323,8 @@ _FITS = LIMITS["INTEGER"]
 
 
 def _read(relation: str, column: Column, value: Any) -> Any:
-    if isinstance(value, float) and value != value and column.name != "score":
-        return None  # how pandas says that there is no value
+    if isinstance(value, (float, date)) and value != value and column.name != "score":
+        return None  # how pandas says that there is no value: NaN, NaT
     try:
         value = READ[column.type](value)
     except UNFIT:

@@ -19,6 +19,7 @@ from ragbench.ahead import jobs_of, read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
+from ragbench.files import ctrl_c
 from ragbench.journal import Writer
 from ragbench.llm.endpoints import defaults, shown
 from ragbench.llm.replies import Reply
@@ -36,6 +37,7 @@ _BLANKS = {"constraints", "documents", "query"}
 _NONE = {"en": "none", "zh": "无"}
 
 
+@ctrl_c()
 def answer(
     path: str | os.PathLike[str],
     models: str | Sequence[str] | Mapping[str, str],

@@ -41,8 +41,10 @@ from ragbench.files import (
     OldLayout,
     attach,
     copy_of,
+    ctrl_c,
     discard,
     fold_lock,
+    journal_folder,
     layout_version,
     open_study,
     peeking,
@@ -72,6 +74,7 @@ _KEEP_SECONDS = 5.0
 """How long a replaced file stays attached: queries that began before may still bind to it."""
 
 
+@ctrl_c()
 def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """A connection on which every relation and metric view of the study at `path` can be queried.
 
@@ -208,6 +211,7 @@ def study_path(con: duckdb.DuckDBPyConnection) -> Path:
     return state(con).file
 
 
+@ctrl_c()
 def refresh(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether newer rows were found and attached. All public functions call this first.
 
@@ -336,6 +340,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(8, thread_name_prefix="statements")
 
 
+@ctrl_c()
 def append(
     path: str | os.PathLike[str],
     relation: str | Mapping[str, Any],
@@ -437,6 +442,7 @@ def step(
     else:
         file = study_file(study)
         _refuse_origin(file, origin)
+    was_there = file.exists()
     folded_at = time.monotonic()
     ahead: Future[duckdb.DuckDBPyConnection] | None = None
 
@@ -459,6 +465,11 @@ def step(
             fold_quietly(file)
         raise
     writer.close()
+    if was_there and not file.exists():
+        raise StoreError(
+            f"no study at {file} any more: it was moved or deleted while a step was running. Put "
+            f"it back and open it again; the rows of the step are in {journal_folder(file)}."
+        )
     with private(ahead.result() if ahead else None) as empty:
         fold(file, empty, writer.known)
 

@@ -24,7 +24,9 @@ _TOUCHED = {
     "instance_constraints": "SELECT instance_id FROM _new_instance_constraints",
     "verifications": "SELECT instance_id FROM _new_verifications",
     "responses": "SELECT instance_id FROM _new_responses",
-    "judgments": "SELECT instance_id FROM responses SEMI JOIN _new_judgments USING (response_id)",
+    # By the parts of its key: a verdict may come before its response.
+    "judgments": "SELECT instance_id FROM wanted AS w SEMI JOIN _new_judgments AS j ON "
+    "j.response_id = w.instance_id || '/' || w.model || '/' || w.setting || '/' || w.trial",
     "claims": "SELECT instance_id FROM _new_claims",
     "queries": "SELECT instance_id FROM instances SEMI JOIN _new_queries USING (query_id)",
     "constraints": "SELECT instance_id FROM instance_constraints "

@@ -13,7 +13,7 @@ LIMITS = {"INTEGER": 2**31, "BIGINT": 2**63}
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value if value.isascii() else mended(value)
+        return mended(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -22,7 +22,13 @@ def _text(value: Any) -> str:
 
 
 def mended(text: str) -> str:
-    """`text` with surrogates joined where they make a pair and replaced where they do not."""
+    """`text` with surrogates joined where they make a pair and replaced where they do not.
+
+    A plain text also where one of another class is given, which may say something else of itself.
+    """
+    text = str.__str__(text)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

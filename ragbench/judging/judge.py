@@ -16,6 +16,7 @@ import polars as pl
 from ragbench.ahead import read_ahead
 from ragbench.arguments import named, several
 from ragbench.errors import RagbenchError
+from ragbench.files import ctrl_c
 from ragbench.progress import most_frequent, say_errors
 from ragbench.slices import panel_names
 from ragbench.store import append, opened, step, study_path
@@ -25,6 +26,7 @@ RULES_VERSION = 1
 """Raised when a rule changes what it says about some text: another version is another judge."""
 
 
+@ctrl_c()
 def judge(
     path: str | os.PathLike[str],
     judge: str = "rules",
