@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import enum
 import random
 import shutil
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pandas
 import polars as pl
 import pytest
 from conftest import LLM, RULES, study_rows
@@ -469,6 +471,38 @@ def test_rows_that_do_not_fit_are_refused_before_they_reach_the_journal(study):
         with pytest.raises(BadRow, match="'abc' is not a row"):
             writer.add({"judgments": ["abc"]})
     assert rows_of(study, "FROM documents WHERE doc_id = 'd'") == []
+
+
+class Kind(str, enum.Enum):  # noqa: UP042 (StrEnum says what it is)
+    """A text whose own words about itself are others."""
+
+    ONE = "model-x"
+
+
+def test_values_that_say_something_else_of_themselves_are_stored_as_what_they_are(study):
+    row = {"instance_id": "law-gap", "model": Kind.ONE, "text": "x"}
+    with store.step(study, "x", origin="recorded") as writer:
+        writer.add({"responses": row})
+        writer.add({"documents": {"doc_id": "undated", "published_on": pandas.NaT}})
+    ragbench.append(study, "responses", [{**row, "trial": 1}])
+    assert rows_of(study, "SELECT response_id FROM responses WHERE model = 'model-x'") == [
+        ("law-gap/model-x/given_context/0",),
+        ("law-gap/model-x/given_context/1",),
+    ]
+    dated = rows_of(study, "SELECT published_on FROM documents WHERE doc_id = 'undated'")
+    assert dated == [(None,)]
+
+
+def test_a_verdict_before_its_response_makes_no_summary_stale(study):
+    key = {"response_id": "med-gap/model-c/given_context/0", "judge": LLM, "criterion": "rejection"}
+    ragbench.append(study, "models", [{"model": "model-c"}])
+    ragbench.append(study, "wanted", [{"instance_id": "med-gap", "model": "model-c"}])
+    with store.step(study, "x", origin="recorded") as writer:
+        writer.add({"judgments": {**key, "target_id": key["response_id"], "score": 1.0}})
+    problems = ragbench.check(ragbench.connect(study))
+    assert set(problems["relation"]) == {"judgments"}
+    ragbench.append(study, "responses", {"instance_id": "med-gap", "model": "model-c", "text": "x"})
+    assert ragbench.check(ragbench.connect(study)).is_empty()
 
 
 def test_what_a_writer_remembers_of_its_lines_is_what_they_say(tmp_path):

@@ -11,10 +11,12 @@ import os
 import re
 import resource
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from pathlib import Path
 
@@ -23,8 +25,9 @@ import pytest
 from store_worker import content, skeleton, unit
 
 import ragbench
-from ragbench import files, store
+from ragbench import files, folding, store
 from ragbench.errors import BadRow, StoreError
+from ragbench.files import ctrl_c
 from ragbench.relations import SCHEMA_VERSION
 
 
@@ -149,6 +152,42 @@ def test_rows_come_back_when_a_copy_from_before_their_fold_is_put_in_place(path)
             path.write_bytes(copy)
             assert answers(path) == number
     assert answers(path) == 3
+
+
+def test_a_study_that_went_away_during_a_step_is_said_and_its_rows_wait(path):
+    kept = path.with_name("kept")
+
+    def moved() -> None:
+        with store.step(path, "answer") as writer:
+            writer.add(unit(1))
+            path.rename(kept)
+
+    assert "moved or deleted while a step was running" in message(moved)
+    assert not path.exists()
+    kept.rename(path)
+    assert answers(path) == 1
+
+
+def test_ctrl_c_within_a_statement_is_ctrl_c():
+    slow = "SELECT sum(hash(a.range * b.range)) FROM range(1000000) AS a, range(1000000) AS b"
+    alarm = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt), ctrl_c():
+        duckdb.connect().execute(slow)
+
+
+def test_ctrl_c_while_rows_are_handed_to_a_fold_damages_nothing(path, monkeypatch):
+    usual = folding._Stream.__arrow_c_stream__
+
+    def interrupted(self: object, requested_schema: object = None) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return usual(self)
+
+    with monkeypatch.context() as change:
+        change.setattr(folding._Stream, "__arrow_c_stream__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_units(path, 1)
+    assert answers(path) == 1
 
 
 def test_a_connection_outlives_its_file_and_says_that_it_is_gone(path):
