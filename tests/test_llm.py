@@ -504,10 +504,21 @@ def test_a_budget_counts_what_is_in_flight() -> None:
     budget = Budget({"tokens": 100})
     tally = Tally(calls=5, input_tokens=40, output_tokens=10)
     for tokens in (4, 4, 4, 4, 34):  # what is in flight is more like the last: 24.4 on average
-        budget.note(None, tokens)
-    assert budget.exhausted(tally, in_flight=1) is None
-    assert budget.exhausted(tally, in_flight=2) is not None
+        with budget.counted(1) as took:
+            took(None, tokens)
+    with budget.counted(1):
+        assert budget.exhausted(tally, in_flight=1) is None
+        assert budget.exhausted(tally, in_flight=2) is not None
     assert budget.exhausted(tally) is None
+    with budget.counted(6):  # ten tokens a letter until now
+        assert budget.exhausted(tally, in_flight=1) is not None
+
+
+def test_a_budget_is_not_overrun_by_calls_longer_than_the_first(server: Running) -> None:
+    texts = ["short", *(f"{i} ".ljust(40_000, "x") for i in range(60))]
+    found, tally = replies(server, "ok", texts, budget={"tokens": 25_000}, concurrency=20)
+    assert len(found) == 4  # 8 tokens, and ten thousand each
+    assert 25_000 <= tally.input_tokens + tally.output_tokens < 36_000
 
 
 # ---------------------------------------------------------------- keys

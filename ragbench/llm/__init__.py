@@ -357,8 +357,10 @@ class _Drive(Generic[T]):
         async def ask(messages: Messages, **parameters: Any) -> Reply:
             if self.grace is not None and not errors:  # grace is for what was sent
                 raise _GivenUp(self.tally.stopped)
-            reply = await self.caller.complete(messages, **parameters)
-            self.budget.note(reply.cost, (reply.input_tokens or 0) + (reply.output_tokens or 0))
+            length = sum(len(str(part.get("content"))) for part in messages)
+            with self.budget.counted(length) as took:
+                reply = await self.caller.complete(messages, **parameters)
+                took(reply.cost, (reply.input_tokens or 0) + (reply.output_tokens or 0))
             errors.append(reply.error or "")
             return reply
 

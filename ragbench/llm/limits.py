@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -154,22 +155,34 @@ class Budget:
         self.limits = dict(given or {})
         self.began = time.monotonic()
         self._squares = {"cost": 0.0, "tokens": 0.0}
+        self._length = self._length_in_flight = 0
         for name, most in self.limits.items():
             if name not in _UNITS:
                 raise UnknownName("limit", name, _UNITS, place="budget")
             amount(f"budget {name}", most)
 
-    def note(self, cost: float | None, tokens: int) -> None:
-        """Remember what one call took, for what is to be expected of others."""
-        self._squares["cost"] += (cost or 0.0) ** 2
-        self._squares["tokens"] += tokens**2
+    @contextlib.contextmanager
+    def counted(self, length: int) -> Iterator[Callable[[float | None, int], None]]:
+        """For one call whose messages are so long; what it took is told to what this gives."""
+
+        def took(cost: float | None, tokens: int) -> None:
+            self._length += length
+            self._squares["cost"] += (cost or 0.0) ** 2
+            self._squares["tokens"] += tokens**2
+
+        self._length_in_flight += length
+        try:
+            yield took
+        finally:
+            self._length_in_flight -= length
 
     def exhausted(self, tally: Tally, in_flight: int = 0) -> str | None:
         """Why nothing more may be sent while so many calls are in flight, or None.
 
         They are longer than those that have ended: a call twice as long is met there twice as
         often. So each counts as much as the mean in which every call weighs what it took, and
-        twice, since calls that ended first were short. Near the end fewer are sent at once.
+        twice, since calls that ended first were short; at least as much as its messages are long.
+        Near the end fewer are sent at once.
         """
         spent = {
             "cost": tally.cost or 0.0,
@@ -177,8 +190,10 @@ class Budget:
             "minutes": (time.monotonic() - self.began) / 60,
         }
         for name, most in self.limits.items():
-            squares = self._squares.get(name, 0.0)
-            coming = 2 * in_flight * squares / spent[name] if squares else 0.0
+            coming = 0.0
+            if in_flight and (squares := self._squares.get(name)):
+                by_length = self._length_in_flight * spent[name] / max(self._length, 1)
+                coming = max(2 * in_flight * squares / spent[name], by_length)
             if spent[name] + coming >= most:
                 return f"the budget of {most:g} {_UNITS[name]} is used up"
         return None
