@@ -50,11 +50,12 @@ SUPERSEDED = ("responses", "judgments")
 FOLLOWS = {"evidence": "judgments", "steps": "responses"}
 """Relations whose rows belong to one row of another, and are replaced together with it."""
 
-DESCRIBED = ("models", "queries", "constraints", "instances", "documents")
+DESCRIBED = ("models", "queries", "constraints", "instances", "documents", "claims")
 """Relations whose rows may come as little more than a key; a later row fills what is blank."""
 
-NEVER_FILLED = ("rule", "params")
-"""Columns whose blank says something: the judge checks a constraint that names no rule."""
+NEVER_FILLED = ("rule", "params", "extractor", "response_id")
+"""Columns whose blank says something: the judge checks a constraint that names no rule, and a claim
+without an extractor is everybody's."""
 
 REFERENCES = (
     ("instances", "query_id", "queries", "query_id"),

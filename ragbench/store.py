@@ -354,9 +354,9 @@ def append(
 
     All rows or none are stored, in one atomic change of the file, which is made when absent. Rows
     whose key is there already are left alone (*present*), except that a success takes the place of
-    an error, and that blanks of models, queries, constraints, instances and documents are filled
-    (*replaced*). `run_id`, `response_id`, trial, repeat and setting are filled in when absent,
-    models named by responses are added, and responses are put into `wanted`.
+    an error, and that blanks of models, queries, constraints, instances, documents and claims are
+    filled (*replaced*). `run_id`, `response_id`, trial, repeat and setting are filled in when
+    absent, models named by responses are added, and responses are put into `wanted`.
 
     Args:
         relation: one relation's name with its `frame` (polars, pandas, Arrow, a list of mappings

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy  # noqa: F401  (whole before `pytest.approx` looks at what a thread is importing)
 import pytest
 import store_worker
 

@@ -163,6 +163,8 @@ class Judge:
     def reply(self, model: str, messages: list[dict[str, str]]) -> tuple[str, str]:
         name = model.rpartition("/")[2].partition("+")[0]
         user = messages[-1]["content"]
+        if name == "sick" and not self.is_healed:
+            return "Mostly fine.", "stop"
         if (lines := claim_lines(user)) is not None:
             lines = "None" if name == "silent" else lines
             return (lines[: len(lines) // 2], "length") if name == "truncated" else (lines, "stop")
@@ -185,8 +187,6 @@ class Judge:
         if code and name != "plain":
             verdict = {"code": code[1], **verdict}
         said = json.dumps(verdict, ensure_ascii=False)
-        if name == "sick" and not self.is_healed:
-            return "Mostly fine.", "stop"
         is_first = "could not be read" not in user and "无法读取" not in user
         return manner(name, verdict, said, is_first)
 

@@ -180,9 +180,41 @@ def test_a_list_of_claims_that_was_cut_off_is_not_taken_for_all_of_them(
     path: Path, server: judge_server.Server
 ) -> None:
     report = judged(path, "truncated", server, criteria=["coverage"])
-    assert report.select("criterion", "judged", "errors").rows() == [("context_claims", 0, 2)]
-    assert rb.connect(path).sql("FROM claims").fetchall() == []
-    assert judged(path, "truncated", server, criteria=["coverage"])["errors"].to_list() == [2]
+    assert report.select("criterion", "judged", "errors").rows() == [
+        ("context_claims", 0, 2),
+        ("coverage", 0, 2),
+    ]
+    assert rb.connect(path).sql("SELECT DISTINCT text FROM claims").fetchall() == [(None,)]
+    asked = server.count("truncated")
+    assert judged(path, "truncated", server, criteria=["coverage"]).is_empty()
+    assert server.count("truncated") == asked
+
+
+def test_where_no_claims_can_be_taken_out_it_is_an_error_until_it_works(path: Path) -> None:
+    undisturbed = Path(shutil.copy(path, path.with_name("undisturbed.duckdb")))
+    with judge_server.serve() as server:
+        judged(path, "sick", server)
+        con = rb.connect(path)
+        totals = rb.scores(con, by=(), metrics=("faithfulness", "coverage")).row(0, named=True)
+        for metric, count in (("faithfulness", 3), ("coverage", 2)):
+            assert totals[metric] is None
+            assert totals[f"{metric}_planned"] == count
+            assert (totals[f"{metric}_lowest"], totals[f"{metric}_highest"]) == (0, 1)
+        kept = "SELECT raw, input_tokens > 0 FROM judgments JOIN evidence "
+        kept += "USING (response_id, criterion, target_id, judge, repeat) "
+        kept += "WHERE error LIKE 'unparsed%' AND criterion = 'faithfulness'"
+        assert con.sql(kept).fetchall() == [("Mostly fine.", True)] * 3
+        assert rb.check(con).is_empty()
+        asked = server.count("sick")
+        assert judged(path, "sick", server).is_empty()
+        assert server.count("sick") == asked
+        server.heal()
+        judged(path, "sick", server, retry_errors=True)
+        assert judged(path, "sick", server, retry_errors=True).is_empty()
+        judged(undisturbed, "sick", server)
+    assert rb.check(rb.connect(path)).is_empty()
+    metrics = ("faithfulness", "coverage")
+    assert values(path, *metrics) == values(undisturbed, *metrics)
 
 
 def test_claims_that_all_judges_share_are_not_extracted_again(

@@ -81,12 +81,14 @@ def unclaimed(
     criterion: str,
     judge: str,
     where: Mapping[str, Any] | None = None,
+    *,
+    retry_errors: bool = False,
 ) -> list[dict[str, Any]]:
     """What `judge` has to extract claims from before it can judge `criterion`, sorted.
 
-    Each has instance_id, and for faithfulness response_id. Left out is what has claims of this
-    judge, or claims that all judges share; for coverage instances with a gap, and for
-    faithfulness responses without text.
+    Each has instance_id, for faithfulness response_id, and has_failed: it could not before. Left
+    out is what has claims of this judge, or claims that all judges share; for coverage instances
+    with a gap, for faithfulness responses without text, and unless `retry_errors` what has failed.
     """
     columns = {name: sql for name, sql in RESPONSE_COLUMNS.items() if name != "panel"}
     cursor = con.cursor()
@@ -111,9 +113,11 @@ def unclaimed(
         key, kind = "instance_id", "kind <> 'response'"
     return mappings(
         cursor.execute(
-            f"FROM ({asked}) AS a ANTI JOIN (SELECT {key} FROM claims WHERE {kind} "
-            f"AND (extractor IS NULL OR extractor = ?)) AS c USING ({key}) ORDER BY ALL",
-            [*values, judge],
+            f"SELECT a.*, {key} IN (SELECT {key} FROM claims WHERE {kind} AND extractor = ? "
+            f"AND text IS NULL) AS has_failed FROM ({asked}) AS a "
+            f"ANTI JOIN (SELECT {key} FROM claims WHERE {kind} AND (extractor IS NULL "
+            f"OR extractor = ? AND (text IS NOT NULL OR NOT ?))) AS c USING ({key}) ORDER BY ALL",
+            [judge, *values, judge, retry_errors],
         )
     )
 
@@ -121,7 +125,11 @@ def unclaimed(
 async def extracted(
     ask: Ask, criterion: str, row: Mapping[str, Any], material: Material, judge: str
 ) -> tuple[list[dict[str, Any]], Answer]:
-    """Rows for `claims` out of one response or one instance's documents; none after an error."""
+    """Rows for `claims` out of one response or one instance's documents.
+
+    After an error it is one without a text, which nobody can judge: so the response counts, as an
+    error. When it works later that one says that it stands for none.
+    """
     prompt = prompts.load(PROMPTS[criterion], material.language)
     kinds = ("response",) if criterion == "faithfulness" else ("core", "supplementary")
 
@@ -131,18 +139,24 @@ async def extracted(
         return read_claims(reply, kinds)
 
     said = await answer(ask, prompt, material, "claims", read)
+    found = said.found or [(kinds[0], NONE_FOUND)]
+    rows: dict[str, tuple[str, str | None]] = {}
     if said.error is not None:
-        return [], said
-    return list(_rows(row, said.found or [(kinds[0], NONE_FOUND)], judge)), said
+        rows = {"failed": (kinds[0], None)}
+    else:
+        rows = {f"{number:02d}": claim for number, claim in enumerate(found, start=1)}
+        if row["has_failed"]:
+            rows["failed"] = (kinds[0], NONE_FOUND)
+    return list(_rows(row, rows, judge)), said
 
 
 def _rows(
-    row: Mapping[str, Any], found: Iterable[tuple[str, str]], judge: str
+    row: Mapping[str, Any], found: Mapping[str, tuple[str, str | None]], judge: str
 ) -> Iterator[dict[str, Any]]:
     owner = row.get("response_id") or row["instance_id"]
-    for number, (kind, text) in enumerate(found, start=1):
+    for name, (kind, text) in found.items():
         yield {
-            "claim_id": f"{owner}/claims/{judge}/{number:02d}",
+            "claim_id": f"{owner}/claims/{judge}/{name}",
             "instance_id": row["instance_id"],
             "response_id": row.get("response_id"),
             "kind": kind,

@@ -249,7 +249,9 @@ def run(
     for criterion in made.criteria:
         if criterion not in claiming.PROMPTS:
             continue
-        if unclaimed := claiming.unclaimed(con, criterion, made.name, where):
+        if unclaimed := claiming.unclaimed(
+            con, criterion, made.name, where, retry_errors=retry_errors
+        ):
             before = len(rows)
             why = drive(_extractions(con, made, criterion, unclaimed), len(unclaimed))
             con = opened(path)
@@ -292,7 +294,13 @@ def _extractions(
             seen = {"criterion": claiming.PROMPTS[criterion], "error": said.error}
             number = sum(bool(claim["text"]) for claim in found)
             score = None if said.error else float(number > 0)
-            return {"claims": found} if found else {}, [{**seen, "score": score}]
+            stored: Rows = {"claims": found}
+            if said.error and "response_id" in row:  # of documents many verdicts come
+                key = {"response_id": row["response_id"], "criterion": criterion}
+                key |= {"target_id": found[0]["claim_id"], "judge": made.name}
+                stored["judgments"] = [{**key, "error": said.error}]
+                stored["evidence"] = [{**key, "raw": said.raw, **said.usage}]
+            return stored, [{**seen, "score": score}]
 
         return extract
 
@@ -339,8 +347,9 @@ def _verdict_job(made: Plan, rows: list[dict[str, Any]], shown: Shown) -> Job:
     async def judge(ask: Ask) -> tuple[Rows, list[dict[str, Any]]]:
         material = shown.material(first["instance_id"], first["response_id"], rows)
         if not shown.is_whole(first["response_id"], rows):
-            readings = [Reading(error="no text to judge")] * len(rows)
-            return _stored(rows, readings)
+            is_claim = criterion in claiming.PROMPTS
+            error = "no claims: they could not be taken out" if is_claim else "no text to judge"
+            return _stored(rows, [Reading(error=error)] * len(rows))
         prompt = made.prompt(criterion, material.language)
         asked = form(prompt)
         turn = str(first["repeat"])
