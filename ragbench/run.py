@@ -6,7 +6,6 @@ import contextlib
 import html
 import json
 import os
-import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from ragbench.ahead import jobs_of, read_ahead
 from ragbench.arguments import named, sendable, whole
 from ragbench.checks import pending_rows
 from ragbench.errors import RagbenchError, UnknownName
-from ragbench.files import ctrl_c
+from ragbench.files import ctrl_c, say
 from ragbench.journal import Writer
 from ragbench.llm.endpoints import defaults, shown
 from ragbench.llm.replies import Reply
@@ -128,10 +127,9 @@ def _with_a_query(con: duckdb.DuckDBPyConnection, wanted: Sequence[Row]) -> list
     ids = {row[0] for row in askable.fetchall()}
     found = [row for row in wanted if row["instance_id"] in ids]
     if silent := len(wanted) - len(found):
-        warnings.warn(
+        say(
             f"{silent} of {len(wanted)} wanted responses are not asked for: their query has no "
             "text. Import the queries with their text, and run again.",
-            stacklevel=3,
         )
     return found
 
@@ -330,7 +328,10 @@ def _config(
 
 
 def _refuse_mixing(con: duckdb.DuckDBPyConnection, config: Mapping[str, Any]) -> None:
-    """Raise where the study has responses of the model and setting that were asked otherwise."""
+    """Raise where the study has responses of the model and setting that were asked otherwise.
+
+    Another address may be the same server, moved, or another with a model of the same name: warn.
+    """
     earlier = (
         con.cursor()
         .execute(
@@ -349,6 +350,13 @@ def _refuse_mixing(con: duckdb.DuckDBPyConnection, config: Mapping[str, Any]) ->
                     f"were made with other {_PARTS[part]} ({before.get(part)}, now {config[part]})."
                     f" {_REMEDIES[part == 'called']}"
                 )
+        if "prompts" in before and before.get("base_url") != config["base_url"]:
+            say(
+                f"{config['model']} has responses from {before.get('base_url') or 'its provider'}, "
+                f"and now from {config['base_url'] or 'its provider'}; `endpoint` tells them "
+                f"apart. If it is not the same model: {_REMEDIES[True]}",
+            )
+            break
 
 
 _PARTS = {"called": "models", "prompts": "prompts", "parameters": "parameters"}

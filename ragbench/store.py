@@ -22,7 +22,6 @@ import contextlib
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -50,6 +49,7 @@ from ragbench.files import (
     peeking,
     point_views,
     private,
+    say,
     stamp,
     study_file,
     unusable,
@@ -409,10 +409,9 @@ def _refuse_bad_rules(constraints: pl.DataFrame) -> None:
     odd = validate_constraints(checked)
     if odd.height:
         first = odd.row(0, named=True)
-        warnings.warn(
+        say(
             f"{odd.height} constraints look wrong; the first is {first['constraint_id']}: "
             f"{first['problem']}. {first['remedy']}",
-            stacklevel=3,
         )
 
 

@@ -267,6 +267,18 @@ def test_two_models_do_not_share_a_name_in_the_study(path: Path, server: Running
     assert ask(path, server, {"mine": "ok"})["answered"] == 7
 
 
+def test_responses_from_another_address_are_said(
+    path: Path, server: Running, tmp_path: Path
+) -> None:
+    ask(path, server, limit=1)
+    with running(tmp_path) as other:
+        with pytest.warns(UserWarning, match="and now from") as said:
+            ask(path, other, limit=1)
+        assert said[0].filename == __file__  # the line of the caller, not one of the package
+    endpoints = rb.connect(path).sql("SELECT count(DISTINCT endpoint) FROM responses").fetchall()
+    assert endpoints == [(2,)]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import Any
@@ -16,7 +15,7 @@ import polars as pl
 from ragbench.ahead import read_ahead
 from ragbench.arguments import named, several
 from ragbench.errors import RagbenchError
-from ragbench.files import ctrl_c
+from ragbench.files import ctrl_c, say
 from ragbench.progress import most_frequent, say_errors
 from ragbench.slices import panel_names
 from ragbench.store import append, opened, step, study_path
@@ -146,10 +145,9 @@ def _say_what_is_new(before: list[str], path: str | os.PathLike[str]) -> None:
         if len(now) == 1
         else f"are refused now, since several panels fit ({', '.join(now)})"
     )
-    warnings.warn(
+    say(
         f"without a panel named, scores came from {before[0]!r} and {told}. To "
         f"choose one: ragbench.append(path, 'study', {{'primary_panel': {before[0]!r}}}).",
-        stacklevel=3,
     )
 
 
@@ -160,11 +158,10 @@ def _say_what_is_open(path: str | os.PathLike[str]) -> None:
         "JOIN constraints USING (constraint_id) WHERE rule IS NULL"
     )
     if unchecked := count.fetchall()[0][0]:
-        warnings.warn(
+        say(
             f"{unchecked} constraints name no rule and are not judged yet, so responses to them "
             "have no Loose or Strict score. Have a model judge them (judge=…; --judge-model), or "
             "bring a person's verdicts in.",
-            stacklevel=3,
         )
 
 
