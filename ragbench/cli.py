@@ -172,11 +172,12 @@ def check(study: Study, panel: Panel = None, csv: Csv = False) -> None:
 
     con = connect(study)
     found = problems(con)
-    _show(ledger(con, panel=panel), csv)
-    print("sound: no problem found" if found.is_empty() else "")
-    if not found.is_empty():
+    if found.is_empty():
+        print("sound: no problem found")
+    else:
         _show(found, csv)
-        _exit(3)
+    _show(ledger(con, panel=panel), csv)
+    _exit(0 if found.is_empty() else 3)
 
 
 @app.command()

@@ -473,8 +473,16 @@ def _refuse_orphans(con: duckdb.DuckDBPyConnection, changed: Collection[str]) ->
             raise BadRow(
                 f"{relation}.{column} points to {target} that are not in the study: {missing}. "
                 f"Add them first, or in the same call: append(path, {{{target!r}: …, "
-                f"{relation!r}: …}})."
+                f"{relation!r}: …}}).{_there_are(con, target, name)}"
             )
+
+
+def _there_are(con: duckdb.DuckDBPyConnection, target: str, name: str) -> str:
+    """The names that a study has from the start: one of them may be meant."""
+    if target not in ("dimensions", "criteria"):
+        return ""
+    names = con.execute(f'SELECT "{name}" FROM store.main.{target} ORDER BY ALL').fetchall()
+    return f" There are: {', '.join(row[0] for row in names)}."
 
 
 def _refuse_mixed_origins(con: duckdb.DuckDBPyConnection) -> None:

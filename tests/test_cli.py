@@ -81,6 +81,22 @@ def test_a_judged_study_checks_as_sound(unjudged: Path) -> None:
     assert "sound" in done.stdout
 
 
+def test_check_says_what_it_found_before_it_asks_for_a_panel(unjudged: Path) -> None:
+    key = {"response_id": "q-gap/m/given_context/0", "criterion": "adherence", "score": 1.0}
+    judges = ("one", "two")
+    rb.append(
+        unjudged,
+        {
+            "judges": [{"judge": name, "kind": "llm"} for name in judges],
+            "judgments": [{**key, "target_id": "q.c1", "judge": name} for name in judges],
+        },
+    )
+    done = run("check", unjudged)
+    assert done.returncode == 1
+    assert "sound" in done.stdout
+    assert "--panel" in done.stderr
+
+
 def test_a_verdict_out_of_range_makes_check_exit_with_3(unjudged: Path) -> None:
     key = {"response_id": "q-gap/m/given_context/0", "criterion": "adherence"}
     rb.append(

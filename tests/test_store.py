@@ -138,6 +138,12 @@ def test_rows_that_point_nowhere_are_refused_with_the_way_out(relation, row, sai
     assert "in the same call" in str(caught.value)
 
 
+def test_names_that_a_study_begins_with_are_listed_where_another_is_given(study):
+    row = {"constraint_id": "law.c9", "query_id": "law", "dimension": "tone", "text": "Be kind."}
+    with pytest.raises(BadRow, match=r"There are: .*\bstyle\b"):
+        ragbench.append(study, "constraints", [row])
+
+
 def test_simulated_rows_share_no_study_with_others(study, tmp_path):
     row = {"instance_id": "law-gap", "model": "sim/a", "text": "x"}
     with pytest.raises(BadRow, match="another file"):
