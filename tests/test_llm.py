@@ -90,6 +90,7 @@ def test_a_reply_says_what_it_took_and_who_gave_it(server: Running) -> None:
         ("filtered", None, None, "filtered", "the prompt was stopped"),
         ("empty", None, None, "empty", "empty"),
         ("parts", "one two", None, "stop", None),
+        ("thinking", "答案", "用了！感叹号", "stop", None),
     ],
 )
 def test_ends_are_told_apart_and_reasoning_is_kept_apart(
@@ -110,13 +111,60 @@ def test_ends_are_told_apart_and_reasoning_is_kept_apart(
         ("thought without an opening\n</think>\n\nb", "b", "thought without an opening"),
         ("<think></think>b", "b", None),
         ("<think>never closed", "", "never closed"),
-        ("b, and then <think>no thought</think>", "b, and then <think>no thought</think>", None),
-        ("Close it with `</think>`.", "Close it with `</think>`.", None),
-        (" b ", " b ", None),
+        ("the opening was eaten</think>b", "b", "the opening was eaten"),
+        ("eaten</think>\n\n</think>\nb", "b", "eaten"),
+        ('<think type="deep">a</think>b', "b", "a"),
+        ("<think>a <think>c</think> d</think>b", "b", "a <think>c\n\nd"),
+        ("<think>I open with <think> now</think>b", "b", "I open with <think> now"),
+        ("Okay. <think>a</think>b", "Okay. b", "a"),
+        ("b <think>a</think>", "b", "a"),
+        ("[THINK]a[/THINK]b", "b", "a"),
+        ("◁think▷a◁/think▷b", "b", "a"),
+        ("<|begin_of_thought|>a<|end_of_thought|>b", "b", "a"),
+        ("<thinking>a</thinking>b", "b", "a"),
+        ("<reasoning>a</reasoning>b", "b", "a"),
+        ("<think>one ` of them</think>b with `code`", "b with `code`", "one ` of them"),
+        ("<think>```\nx</think>b\n```\ny\n```", "b\n```\ny\n```", "```\nx"),
     ],
 )
-def test_thought_is_what_stands_before_the_answer(text: str, answer: str, thought: str) -> None:
+def test_thought_is_kept_apart_from_the_answer(text: str, answer: str, thought: str) -> None:
     assert split_reasoning(text) == (answer, thought)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " b ",
+        "Close it with `</think>`.",
+        "Models write `<think>…</think>` first, and `` </think> `` ends it.",
+        "So:\n```xml\n<think>a</think>\n```\nand no more.\n",
+        "~~~\n</think>\n~~~\n",
+        "It is <reasoning>sound</reasoning>, and <thinking>is</thinking> another tag.",
+        "The tag <think> opens it.",
+        "I think <b>this</b> [1] is <thinkable>.",
+    ],
+)
+def test_what_only_speaks_of_tags_is_answer(text: str) -> None:
+    assert split_reasoning(text) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        ("max_output_tokens", "length"),
+        ("model_length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("Max_Length", "length"),
+        ("incomplete", "length"),
+        ("SAFETY", "filtered"),
+        ("RECITATION", "filtered"),
+        ("blocklist", "filtered"),
+        ("PROHIBITED_CONTENT", "filtered"),
+        ("eos", "stop"),
+    ],
+)
+def test_ends_have_many_names(server: Running, said: str, finish: str) -> None:
+    assert one(server, f"finish={said}").finish == finish
 
 
 def test_cached_tokens_cost_what_they_cost() -> None:
@@ -153,6 +201,8 @@ def test_parameters_are_sent_and_a_call_may_add_its_own(server: Running) -> None
         "drop",
         "broken",
         "shapeless",
+        "ended",
+        "aborted",
         "gateway",
         "cut",
         "hang",
@@ -533,6 +583,26 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(
     with pytest.raises(RagbenchError, match=r"no address") as refused:
         shown(f"host/{KEY}")
     assert KEY not in str(refused.value)
+
+
+def test_a_key_is_hidden_in_any_spelling_and_where_a_message_is_cut(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    reply = one(server, "escaped", key_env="MY_KEY")
+    assert (reply.text, reply.reasoning) == ("***", "***")
+    with pytest.raises(ModelUnavailable) as caught:
+        one(server, "detail", key_env="MY_KEY")
+    assert "long long" in str(caught.value)
+    assert KEY[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "a", "answer"])
+def test_a_key_too_short_to_be_one_eats_no_words(
+    server: Running, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert one(server, "echo").text == f"your key is {key}"
 
 
 TRACEBACK = """
