@@ -52,7 +52,9 @@ def test_cost_counts_cached_tokens_and_the_version_is_kept() -> None:
     assert one("ok", prices={"input": 1e6, "output": 0})[0].cost == pytest.approx(4)
 
 
-@pytest.mark.parametrize("fault", ["busy", "after", "error", "drop", "broken"])
+@pytest.mark.parametrize(
+    "fault", ["busy", "after", "error", "drop", "broken", "shapeless", "ended"]
+)
 def test_faults_are_tried_again(fault: str) -> None:
     reply, tally = one(f"{fault},ok")
     assert (reply.text or "").startswith("answer")
@@ -91,6 +93,11 @@ def test_what_cannot_succeed_is_one_message_without_the_key(model: str, says: st
     with pytest.raises(ModelUnavailable, match=says) as caught:
         one(model)
     assert KEY not in str(caught.value)
+
+
+def test_a_key_is_hidden_in_any_spelling() -> None:
+    reply, _ = one("escaped")
+    assert (reply.text, reply.reasoning) == ("***", "***")
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
     parts = urlsplit(whom.base_url)
     url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
     place = place_of(whom)
+    hidden = secrets()  # looked up once: for each reply it would cost as much as reading it
     is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")  # never by way of a proxy
     session = aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {whom.key!s}"} if whom.key else {},
@@ -203,9 +204,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
             raise Failure("unreachable", f"{place} cannot be reached: {error.strerror}") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Failure("broken", f"the connection broke: {_line(str(error))}") from None
-        if whom.key:
-            text = text.replace(str(whom.key), "***")
-        reply = _read(status, headers, text, place, _about_key(whom))
+        reply = _read(status, headers, text, place, _about_key(whom), hidden)
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
             endpoint=f"{place}#{reply.version}" if reply.version else place,
@@ -229,21 +228,40 @@ def _about_key(whom: Target, provider: str = "") -> str:
     return f"Check the key in the environment variable {named}."
 
 
-def _read(status: int, headers: Mapping[str, str], text: str, place: str, about_key: str) -> Reply:
+def _read(
+    status: int,
+    headers: Mapping[str, str],
+    text: str,
+    place: str,
+    about_key: str,
+    hidden: Sequence[str],
+) -> Reply:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = None
     if status == 200 and not (isinstance(body, Mapping) and body.get("error")):
-        try:
-            return read_reply(body if body is not None else text)
-        except Unreadable as error:
-            raise Failure("broken", hide(_line(str(error)))) from None
-    said = hide(_message(body, text))
+        return _read_reply(body if body is not None else text, hidden)
+    said = _message(body, text)
     if status == 200:  # some gateways put the error of their provider into a success
         code = body["error"].get("code") if isinstance(body["error"], Mapping) else None
         status = code if isinstance(code, int) else 502
     return refused(status, f"{place} says {status}: {said}", text, retry_after(headers), about_key)
+
+
+def _read_reply(body: Any, hidden: Sequence[str]) -> Reply:
+    """The reply in `body`, without what is hidden: an endpoint may say the key, in any spelling.
+
+    Raises:
+        Failure: there is none.
+    """
+    try:
+        reply = read_reply(body)
+    except Unreadable as error:
+        raise Failure("broken", _line(str(error))) from None
+    kept = (reply.text, reply.reasoning, reply.version)
+    text, reasoning, version = (part and hide(part, hidden) for part in kept)
+    return reply._replace(text=text, reasoning=reasoning, version=version)
 
 
 def refused(status: int, text: str, raw: str, wait: float | None, about_key: str) -> Reply:
@@ -280,11 +298,14 @@ def _message(body: Any, text: str) -> str:
     for name in ("error", "message"):
         if isinstance(found, Mapping) and name in found:
             found = found[name]
-    return _line(found if isinstance(found, str) else text)
+    if not isinstance(found, str):  # written anew, without escapes that a key could hide behind
+        found = text if body is None else json.dumps(body, ensure_ascii=False)
+    return _line(found)
 
 
 def _line(text: str) -> str:
-    text = " ".join(text.split())
+    """`text` in one line for a message: without secrets, of which a cut would leave a part."""
+    text = " ".join(hide(text).split())
     return text if len(text) <= 300 else text[:299] + "…"
 
 
@@ -313,7 +334,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             "(openai/…, anthropic/…), or give base_url= of an OpenAI-compatible endpoint."
         ) from None
     own = {"api_key": str(whom.key)} if whom.key else {}
-    hidden = secrets()  # looked up once: for each reply it would cost as much as reading it
+    hidden = secrets()
 
     async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
         began = time.perf_counter()
@@ -332,7 +353,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
         except Exception as error:
             reply = _understood(error, provider, whom)
         else:
-            reply = read_reply(json.loads(hide(response.model_dump_json(), hidden)))
+            reply = _read_reply(json.loads(response.model_dump_json()), hidden)
             reply = reply._replace(cost=_litellm_cost(response, reply, whom))
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
@@ -350,7 +371,7 @@ def _understood(error: Exception, provider: str, whom: Target) -> Reply:
     """What an exception of litellm means."""
     import openai
 
-    text = f"{provider} says: {hide(_line(str(error)))}"
+    text = f"{provider} says: {_line(str(error))}"
     if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
         keys = _litellm().validate_environment(whom.model)["missing_keys"]
         named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
