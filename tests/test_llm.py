@@ -237,7 +237,12 @@ def test_a_slow_body_arrives_and_a_second_answer_is_not_taken_for_the_next(serve
 @pytest.mark.parametrize(
     ("model", "says", "tries", "timeout"),
     # A busy machine may not answer within a short time, which would be a failure of another kind.
-    [("error", "500", 6, 60), ("broken", "no chat completion", 6, 60), ("hang", "timeout", 3, 0.2)],
+    [
+        ("error", "500", 6, 60),
+        ("broken", "no chat completion", 6, 60),
+        ("ended", "broke its reply off", 6, 60),
+        ("hang", "timeout", 3, 0.2),
+    ],
 )
 def test_tries_are_bounded_and_the_error_says_what_happened(
     server: Running, model: str, says: str, tries: int, timeout: float
@@ -272,7 +277,7 @@ def test_an_endpoint_that_stays_busy_leaves_the_call_pending(server: Running) ->
         ("key", "key"),
         ("unknown", "no such model"),
         ("quota", "no credit"),
-        ("redirect", "307"),
+        ("redirect", r"307\. It sends .* another address: give the final one"),
         ("rejected", "max_tokens is not supported"),
         ("error", "in a row"),
     ],
@@ -338,8 +343,15 @@ def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
             "NO_SUCH",
         ),
         ({"base_url": "http://me:@127.0.0.1:1/v1"}, RagbenchError, "user or password"),
-        ({"base_url": "http://me:secret@127.0.0.1:1/v1"}, RagbenchError, "127.0.0.1:1/v1 was"),
+        ({"base_url": "http://me:hunter2@127.0.0.1:1/v1"}, RagbenchError, "127.0.0.1:1/v1 was"),
+        ({"base_url": "me:hunter2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "http://me:hunter2/2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "http://me:1234/hunter2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "me:@127.0.0.1:1/v1?key=hunter2"}, RagbenchError, "no address"),
         ({"key_env": "sk-1234"}, RagbenchError, "not repeated"),
+        ({"key_env": "gsk_hunter2ABCdef0123456789"}, RagbenchError, "not repeated"),
+        ({"key_env": "hf_hunter2AbCdEfGhIjKlMn"}, RagbenchError, "not repeated"),
+        ({"key_env": "A_SECRET_OF_2026_WITHOUT_VALUE"}, ModelUnavailable, "A_SECRET_OF_2026"),
         ({"parameters": {"api_key": "x"}}, RagbenchError, "key_env"),
         ({"prices": {"input": 1}}, RagbenchError, "output"),
         ({"budget": {"dollars": 1}}, UnknownName, "cost"),
@@ -349,8 +361,9 @@ def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
 def test_what_cannot_be_meant_is_refused_before_any_call(
     options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=says) as caught:
         work("m", [job("x")], print, **{"base_url": "http://127.0.0.1:9/v1", **options})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_fault_of_a_job_or_of_keep_comes_out_as_it_is(server: Running) -> None:
@@ -605,6 +618,44 @@ def test_a_key_too_short_to_be_one_eats_no_words(
     assert one(server, "echo").text == f"your key is {key}"
 
 
+@pytest.mark.parametrize("written", [f"{KEY}\n", f" {KEY}\r\n", f"\t{KEY}"])
+def test_space_around_a_key_is_no_part_of_it(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", written)
+    with running(tmp_path, key=KEY) as server:
+        assert one(server, "echo", key_env="MY_KEY").text == "your key is ***"
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\x1b", "\x7f", "…", "\udcff"])
+@pytest.mark.parametrize("key_env", ["MY_KEY", None])
+def test_what_cannot_be_sent_as_a_key_is_named_by_its_variable(
+    server: Running, sign: str, key_env: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(key_env or "OPENAI_API_KEY", KEY[:20] + sign + KEY[20:])
+    with pytest.raises(ModelUnavailable, match=key_env or "OPENAI_API_KEY") as caught:
+        one(server, "ok", key_env=key_env)
+    assert "\n" not in str(caught.value)
+    assert KEY[:20] not in str(caught.value)
+    assert KEY[20:] not in str(caught.value)
+
+
+def test_a_key_is_neither_a_part_of_a_models_name_nor_the_name_of_a_parameter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    given: list[tuple[str, dict[str, Any]]] = [
+        (f"openai/{KEY}", {}),
+        (f"openrouter/{KEY}/model", {}),
+        ("m", {KEY: 1}),
+        ("m", {"metadata": [{f"x-{KEY}": 1}]}),
+    ]
+    for model, parameters in given:
+        with pytest.raises(RagbenchError, match="key_env") as caught:
+            work(model, [], print, base_url="http://127.0.0.1:9/v1", parameters=parameters)
+        assert KEY not in str(caught.value)
+
+
 TRACEBACK = """
 import sys
 from IPython.core.ultratb import VerboseTB
@@ -635,6 +686,15 @@ def test_a_traceback_with_all_values_shows_no_key(server: Running) -> None:
     assert "no room" in done.stdout
     assert "ModelUnavailable" in done.stdout
     assert KEY not in done.stdout + done.stderr
+    bad = subprocess.run(
+        [sys.executable, "-c", TRACEBACK, server.base_url],
+        env={**os.environ, "MY_KEY": f"{KEY}\n{KEY}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ModelUnavailable" in bad.stdout
+    assert KEY not in bad.stdout + bad.stderr
 
 
 def test_no_other_part_of_the_package_can_call_a_model():

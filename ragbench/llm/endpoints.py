@@ -67,7 +67,7 @@ def target(
     """Whom `model` means. A local model is started, litellm is imported where it is needed.
 
     Raises:
-        ModelUnavailable: the key is missing, or the model cannot be started.
+        ModelUnavailable: the key is missing or cannot be sent, or the model cannot be started.
         RagbenchError: `base_url` is no address or holds a password, `key_env` is no name, or
             `prices` lack input or output.
     """
@@ -94,19 +94,20 @@ def target(
             most=1,
             place="local",
         )
-    if key_env is not None and not _VARIABLE.fullmatch(key_env):
+    if key_env is not None and (
+        not _VARIABLE.fullmatch(key_env)
+        or (key_env not in os.environ and (_LIKE_A_KEY.search(key_env) or hide(key_env) != key_env))
+    ):
         raise RagbenchError(
             "key_env is the name of an environment variable, such as MY_KEY. What was given is "
             "none, and is not repeated here, as it may be the key."
         )
     if key_env is not None:
         holds_secret(key_env)
-        if not os.environ.get(key_env):
-            raise ModelUnavailable(
-                f"{model}: the environment variable {key_env} is not set; put the key there."
-            )
+        if not _key(model, key_env):
+            raise _unset(model, key_env)
     if base_url is None:
-        key = Key(os.environ[key_env]) if key_env else Key()
+        key = _key(model, key_env) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices, key_env=key_env)
     if _address(base_url).username is not None:
         raise RagbenchError(
@@ -114,7 +115,7 @@ def target(
             "out; put a key into an environment variable, and name it: key_env."
         )
     key_env = key_env or "OPENAI_API_KEY"
-    key = Key(os.environ.get(key_env, ""))
+    key = _key(model, key_env)
     return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices, key_env=key_env)
 
 
@@ -124,6 +125,28 @@ def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LIKE_A_KEY = re.compile(r"[A-Za-z0-9]{16}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{12}")
+
+
+def _key(model: str, variable: str) -> Key:
+    """The key in an environment variable, without the space around it; empty when not set.
+
+    Raises:
+        ModelUnavailable: what is there cannot be sent as a key.
+    """
+    key = Key(os.environ.get(variable, "").strip())
+    if key.isascii() and key.isprintable():
+        return key
+    raise ModelUnavailable(
+        f"{model}: the environment variable {variable} holds what is no key: it has line breaks, "
+        "control characters or letters outside ASCII in it."
+    )
+
+
+def _unset(model: str, variable: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{model}: the environment variable {variable} is not set; put the key there."
+    )
 
 
 def place_of(whom: Target) -> str:
@@ -146,12 +169,14 @@ def shown(base_url: str) -> str:
 def _address(base_url: str) -> SplitResult:
     try:
         parts = urlsplit(base_url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+        is_cut = parts.port is not None and "@" in parts.path  # a password with a slash in it
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not is_cut:
             return parts
     except (ValueError, AttributeError, TypeError):  # a port that is none, or no text at all
         pass
+    told = re.sub(r"^.*(?=@)|[?#].*$", "***", str(base_url), flags=re.DOTALL)  # as in `shown`
     raise RagbenchError(
-        f"{hide(repr(base_url))} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
+        f"{hide(told)!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
     )
 
 
@@ -221,11 +246,16 @@ def _about_key(whom: Target, provider: str = "") -> str:
     """What helps where the key is refused: which variable it was read from."""
     if whom.key_env and not whom.key:
         return f"No key was sent, as {whom.key_env} is not set; set it, or name another: key_env."
-    start = provider.upper()
-    own = [name for name in os.environ if start and name.startswith(start) and sounds_secret(name)]
-    names = [whom.key_env] if whom.key_env else sorted(own)
+    names = [whom.key_env] if whom.key_env else _variables(provider)
     named = " or ".join(names) or f"of {provider or place_of(whom)}"
     return f"Check the key in the environment variable {named}."
+
+
+def _variables(provider: str) -> list[str]:
+    """The environment variables that may hold the key of a provider."""
+    start = provider.upper()
+    found = (name for name in os.environ if start and name.startswith(start))
+    return sorted(filter(sounds_secret, found))
 
 
 def _read(
@@ -246,7 +276,8 @@ def _read(
     if status == 200:  # some gateways put the error of their provider into a success
         code = body["error"].get("code") if isinstance(body["error"], Mapping) else None
         status = code if isinstance(code, int) else 502
-    return refused(status, f"{place} says {status}: {said}", text, retry_after(headers), about_key)
+    line = f"{place} says {status}" + (f": {said}" if said else "")
+    return refused(status, line, text, retry_after(headers), about_key)
 
 
 def _read_reply(body: Any, hidden: Sequence[str]) -> Reply:
@@ -279,7 +310,7 @@ def refused(status: int, text: str, raw: str, wait: float | None, about_key: str
     if status in (408, 409, 425) or status >= 500:
         raise Failure("broken", text)
     if status in (401, 402, 403, 404, 405, 429) or status < 400:
-        remedy = about_key if status == 401 else _REMEDY.get(status)
+        remedy = about_key if status == 401 else _REMEDY.get(300 if status // 100 == 3 else status)
         raise Failure("unusable", f"{text.rstrip('.')}. {remedy}" if remedy else text)
     raise Failure("rejected", text)
 
@@ -287,6 +318,7 @@ def refused(status: int, text: str, raw: str, wait: float | None, about_key: str
 _FILTER = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _REMEDY = {
+    300: "It sends one to another address: give the final one as base_url.",
     403: "Check what the key may be used for.",
     404: "Check the model's name and base_url (it ends in /v1, as a rule).",
 }
@@ -333,7 +365,14 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             f"{whom.model!r} names no provider that litellm knows. Write provider/model "
             "(openai/…, anthropic/…), or give base_url= of an OpenAI-compatible endpoint."
         ) from None
-    own = {"api_key": str(whom.key)} if whom.key else {}
+    key, variable = whom.key, f"{provider.upper()}_API_KEY"
+    if not whom.key_env and (written := Key(os.environ.get(variable, ""))):
+        found = _key(whom.model, variable)
+        if not found:
+            raise _unset(whom.model, variable)
+        if found != written:  # litellm would send the space around it
+            key = found
+    own = {"api_key": key} if key else {}
     hidden = secrets()
 
     async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
@@ -369,11 +408,20 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
 
 def _understood(error: Exception, provider: str, whom: Target) -> Reply:
     """What an exception of litellm means."""
+    import aiohttp
+    import httpx
     import openai
 
+    not_connected = (aiohttp.ClientConnectorError, httpx.ConnectError, ConnectionRefusedError)
+    causes = [cause for cause in _causes(error) if isinstance(cause, not_connected)]
+    if causes:  # litellm calls it an error of the server
+        said = getattr(causes[-1], "strerror", None) or str(causes[-1])
+        raise Failure("unreachable", f"{provider} cannot be reached: {_line(said)}") from None
     text = f"{provider} says: {_line(str(error))}"
     if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
-        keys = _litellm().validate_environment(whom.model)["missing_keys"]
+        keys = _litellm().validate_environment(whom.model)["missing_keys"] or [
+            name for name in _variables(provider) if not os.environ[name].strip()
+        ]
         named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
         text = f"no key for {whom.model}. {named}, or name it: key_env."
         raise Failure("unusable", text) from None
@@ -390,6 +438,16 @@ def _understood(error: Exception, provider: str, whom: Target) -> Reply:
         return refused(status, text, raw, retry_after(headers), _about_key(whom, provider))
     except Failure as failure:
         raise failure from None
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """`error` and what it came from, the first cause last."""
+    found: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in found:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return found
 
 
 _NO_KEY = re.compile(r"missing (credentials|\S+ api key)|api_key client option", re.IGNORECASE)

@@ -123,7 +123,7 @@ def read_reply(body: Any) -> Reply:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise Unreadable(f"no chat completion in the reply: {body}") from None
     if finish == "broken":
-        raise Unreadable(f"the reply was broken off: finish_reason {choice['finish_reason']}")
+        raise Unreadable(f"the endpoint broke its reply off: {_joined(content)}")
     text, thought = split_reasoning(_joined(content))
     given = message.get("reasoning_content") or message.get("reasoning")
     parts = (_joined(given), _joined(content, of_thought=True), thought)
