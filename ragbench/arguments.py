@@ -32,7 +32,7 @@ def named(model: object) -> str:
         raise RagbenchError(
             f"a model is named by a text such as 'openai/gpt-4o', not by {model!r}."
         )
-    if hide(model) == "***":
+    if any(hide(part.strip()) == "***" for part in [model, *model.split("/")]):
         raise RagbenchError(f"the model is named by what is a key: {_KEYS_ARE_NAMED}.")
     return model
 
@@ -101,6 +101,7 @@ def sendable(parameters: object) -> dict[str, Any]:
 def _refuse_secrets(value: object) -> None:
     if isinstance(value, Mapping):
         for name, part in value.items():
+            _refuse_secrets(str(name))
             if _SECRET.search(str(name)):
                 raise RagbenchError(
                     f"parameters hold {str(name)!r}, and what they hold is stored; what is secret "

@@ -18,11 +18,16 @@ def hide(text: str, values: Sequence[str] | None = None) -> str:
 
 
 def secrets() -> list[str]:
-    """The values of the environment variables that hold a secret."""
+    """The values of the environment variables that hold a secret, line by line.
+
+    What is shorter than eight characters is none: hiding it would eat words.
+    """
     return [
-        value
+        part
         for name, value in os.environ.items()
-        if len(value) >= 8 and (name in _named or sounds_secret(name))
+        if name in _named or sounds_secret(name)
+        for line in value.splitlines()
+        if len(part := line.strip()) >= 8
     ]
 
 

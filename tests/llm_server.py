@@ -112,6 +112,15 @@ BODIES: dict[str, dict[str, Any]] = {
     "stopped": {"content": "", "finish_reason": "content_filter"},
     "empty": {"content": " \n"},
     "parts": {"content": [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]},
+    "thinking": {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "用了！"}]},
+            {"type": "reasoning", "text": "感叹号"},
+            {"type": "text", "text": "答案"},
+        ]
+    },
+    "ended": {"finish_reason": "error"},
+    "aborted": {"finish_reason": "Abort"},
 }
 BENT = ("broken", "shapeless", "gateway", "drop", "twice", "slow", "cut")
 ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -193,6 +202,18 @@ class Server:
             return web.Response(status=307, headers={"Location": "http://127.0.0.1:9/v1"})
         if outcome == "echo":
             return web.json_response(reply_to(body["messages"], content=f"your key is {given}"))
+        if outcome == "escaped":  # the same key, as JSON may spell it
+            spelt = "".join(f"\\u{ord(sign):04X}" for sign in given)
+            parts = {"content": "K", "reasoning_content": "K"}
+            text = json.dumps(reply_to(body["messages"], **parts)).replace('"K"', f'"{spelt}"')
+            return web.Response(text=text, content_type="application/json")
+        if outcome == "detail":
+            spelt = "".join(f"\\u{ord(sign):04X}" for sign in given)
+            text = f'{{"error": {{"detail": "{"long " * 54}{spelt}"}}}}'
+            return web.Response(text=text, content_type="application/json", status=404)
+        if outcome.startswith("finish="):
+            body = reply_to(body["messages"], finish_reason=outcome.removeprefix("finish="))
+            return web.json_response(body)
         if outcome not in BENT:  # whatever else a model is called, it is noted before it answers
             return web.json_response(reply_to(body["messages"], **BODIES.get(outcome, {})))
         return await self._bent(request, json.dumps(reply_to(body["messages"])).encode(), outcome)

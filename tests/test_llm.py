@@ -90,6 +90,7 @@ def test_a_reply_says_what_it_took_and_who_gave_it(server: Running) -> None:
         ("filtered", None, None, "filtered", "the prompt was stopped"),
         ("empty", None, None, "empty", "empty"),
         ("parts", "one two", None, "stop", None),
+        ("thinking", "答案", "用了！感叹号", "stop", None),
     ],
 )
 def test_ends_are_told_apart_and_reasoning_is_kept_apart(
@@ -110,13 +111,60 @@ def test_ends_are_told_apart_and_reasoning_is_kept_apart(
         ("thought without an opening\n</think>\n\nb", "b", "thought without an opening"),
         ("<think></think>b", "b", None),
         ("<think>never closed", "", "never closed"),
-        ("b, and then <think>no thought</think>", "b, and then <think>no thought</think>", None),
-        ("Close it with `</think>`.", "Close it with `</think>`.", None),
-        (" b ", " b ", None),
+        ("the opening was eaten</think>b", "b", "the opening was eaten"),
+        ("eaten</think>\n\n</think>\nb", "b", "eaten"),
+        ('<think type="deep">a</think>b', "b", "a"),
+        ("<think>a <think>c</think> d</think>b", "b", "a <think>c\n\nd"),
+        ("<think>I open with <think> now</think>b", "b", "I open with <think> now"),
+        ("Okay. <think>a</think>b", "Okay. b", "a"),
+        ("b <think>a</think>", "b", "a"),
+        ("[THINK]a[/THINK]b", "b", "a"),
+        ("◁think▷a◁/think▷b", "b", "a"),
+        ("<|begin_of_thought|>a<|end_of_thought|>b", "b", "a"),
+        ("<thinking>a</thinking>b", "b", "a"),
+        ("<reasoning>a</reasoning>b", "b", "a"),
+        ("<think>one ` of them</think>b with `code`", "b with `code`", "one ` of them"),
+        ("<think>```\nx</think>b\n```\ny\n```", "b\n```\ny\n```", "```\nx"),
     ],
 )
-def test_thought_is_what_stands_before_the_answer(text: str, answer: str, thought: str) -> None:
+def test_thought_is_kept_apart_from_the_answer(text: str, answer: str, thought: str) -> None:
     assert split_reasoning(text) == (answer, thought)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " b ",
+        "Close it with `</think>`.",
+        "Models write `<think>…</think>` first, and `` </think> `` ends it.",
+        "So:\n```xml\n<think>a</think>\n```\nand no more.\n",
+        "~~~\n</think>\n~~~\n",
+        "It is <reasoning>sound</reasoning>, and <thinking>is</thinking> another tag.",
+        "The tag <think> opens it.",
+        "I think <b>this</b> [1] is <thinkable>.",
+    ],
+)
+def test_what_only_speaks_of_tags_is_answer(text: str) -> None:
+    assert split_reasoning(text) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        ("max_output_tokens", "length"),
+        ("model_length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("Max_Length", "length"),
+        ("incomplete", "length"),
+        ("SAFETY", "filtered"),
+        ("RECITATION", "filtered"),
+        ("blocklist", "filtered"),
+        ("PROHIBITED_CONTENT", "filtered"),
+        ("eos", "stop"),
+    ],
+)
+def test_ends_have_many_names(server: Running, said: str, finish: str) -> None:
+    assert one(server, f"finish={said}").finish == finish
 
 
 def test_cached_tokens_cost_what_they_cost() -> None:
@@ -153,6 +201,8 @@ def test_parameters_are_sent_and_a_call_may_add_its_own(server: Running) -> None
         "drop",
         "broken",
         "shapeless",
+        "ended",
+        "aborted",
         "gateway",
         "cut",
         "hang",
@@ -187,7 +237,12 @@ def test_a_slow_body_arrives_and_a_second_answer_is_not_taken_for_the_next(serve
 @pytest.mark.parametrize(
     ("model", "says", "tries", "timeout"),
     # A busy machine may not answer within a short time, which would be a failure of another kind.
-    [("error", "500", 6, 60), ("broken", "no chat completion", 6, 60), ("hang", "timeout", 3, 0.2)],
+    [
+        ("error", "500", 6, 60),
+        ("broken", "no chat completion", 6, 60),
+        ("ended", "broke its reply off", 6, 60),
+        ("hang", "timeout", 3, 0.2),
+    ],
 )
 def test_tries_are_bounded_and_the_error_says_what_happened(
     server: Running, model: str, says: str, tries: int, timeout: float
@@ -222,7 +277,7 @@ def test_an_endpoint_that_stays_busy_leaves_the_call_pending(server: Running) ->
         ("key", "key"),
         ("unknown", "no such model"),
         ("quota", "no credit"),
-        ("redirect", "307"),
+        ("redirect", r"307\. It sends .* another address: give the final one"),
         ("rejected", "max_tokens is not supported"),
         ("error", "in a row"),
     ],
@@ -288,8 +343,15 @@ def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
             "NO_SUCH",
         ),
         ({"base_url": "http://me:@127.0.0.1:1/v1"}, RagbenchError, "user or password"),
-        ({"base_url": "http://me:secret@127.0.0.1:1/v1"}, RagbenchError, "127.0.0.1:1/v1 was"),
+        ({"base_url": "http://me:hunter2@127.0.0.1:1/v1"}, RagbenchError, "127.0.0.1:1/v1 was"),
+        ({"base_url": "me:hunter2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "http://me:hunter2/2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "http://me:1234/hunter2@127.0.0.1:1/v1"}, RagbenchError, "no address"),
+        ({"base_url": "me:@127.0.0.1:1/v1?key=hunter2"}, RagbenchError, "no address"),
         ({"key_env": "sk-1234"}, RagbenchError, "not repeated"),
+        ({"key_env": "gsk_hunter2ABCdef0123456789"}, RagbenchError, "not repeated"),
+        ({"key_env": "hf_hunter2AbCdEfGhIjKlMn"}, RagbenchError, "not repeated"),
+        ({"key_env": "A_SECRET_OF_2026_WITHOUT_VALUE"}, ModelUnavailable, "A_SECRET_OF_2026"),
         ({"parameters": {"api_key": "x"}}, RagbenchError, "key_env"),
         ({"prices": {"input": 1}}, RagbenchError, "output"),
         ({"budget": {"dollars": 1}}, UnknownName, "cost"),
@@ -299,8 +361,9 @@ def test_what_was_finished_before_the_end_is_kept(server: Running) -> None:
 def test_what_cannot_be_meant_is_refused_before_any_call(
     options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=says) as caught:
         work("m", [job("x")], print, **{"base_url": "http://127.0.0.1:9/v1", **options})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_fault_of_a_job_or_of_keep_comes_out_as_it_is(server: Running) -> None:
@@ -546,6 +609,64 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(
     assert KEY not in str(refused.value)
 
 
+def test_a_key_is_hidden_in_any_spelling_and_where_a_message_is_cut(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    reply = one(server, "escaped", key_env="MY_KEY")
+    assert (reply.text, reply.reasoning) == ("***", "***")
+    with pytest.raises(ModelUnavailable) as caught:
+        one(server, "detail", key_env="MY_KEY")
+    assert "long long" in str(caught.value)
+    assert KEY[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "a", "answer"])
+def test_a_key_too_short_to_be_one_eats_no_words(
+    server: Running, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert one(server, "echo").text == f"your key is {key}"
+
+
+@pytest.mark.parametrize("written", [f"{KEY}\n", f" {KEY}\r\n", f"\t{KEY}"])
+def test_space_around_a_key_is_no_part_of_it(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", written)
+    with running(tmp_path, key=KEY) as server:
+        assert one(server, "echo", key_env="MY_KEY").text == "your key is ***"
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\x1b", "\x7f", "…", "\udcff"])
+@pytest.mark.parametrize("key_env", ["MY_KEY", None])
+def test_what_cannot_be_sent_as_a_key_is_named_by_its_variable(
+    server: Running, sign: str, key_env: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(key_env or "OPENAI_API_KEY", KEY[:20] + sign + KEY[20:])
+    with pytest.raises(ModelUnavailable, match=key_env or "OPENAI_API_KEY") as caught:
+        one(server, "ok", key_env=key_env)
+    assert "\n" not in str(caught.value)
+    assert KEY[:20] not in str(caught.value)
+    assert KEY[20:] not in str(caught.value)
+
+
+def test_a_key_is_neither_a_part_of_a_models_name_nor_the_name_of_a_parameter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    given: list[tuple[str, dict[str, Any]]] = [
+        (f"openai/{KEY}", {}),
+        (f"openrouter/{KEY}/model", {}),
+        ("m", {KEY: 1}),
+        ("m", {"metadata": [{f"x-{KEY}": 1}]}),
+    ]
+    for model, parameters in given:
+        with pytest.raises(RagbenchError, match="key_env") as caught:
+            work(model, [], print, base_url="http://127.0.0.1:9/v1", parameters=parameters)
+        assert KEY not in str(caught.value)
+
+
 TRACEBACK = """
 import sys
 from IPython.core.ultratb import VerboseTB
@@ -576,6 +697,15 @@ def test_a_traceback_with_all_values_shows_no_key(server: Running) -> None:
     assert "no room" in done.stdout
     assert "ModelUnavailable" in done.stdout
     assert KEY not in done.stdout + done.stderr
+    bad = subprocess.run(
+        [sys.executable, "-c", TRACEBACK, server.base_url],
+        env={**os.environ, "MY_KEY": f"{KEY}\n{KEY}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ModelUnavailable" in bad.stdout
+    assert KEY not in bad.stdout + bad.stderr
 
 
 def test_no_other_part_of_the_package_can_call_a_model():

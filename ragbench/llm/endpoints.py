@@ -67,7 +67,7 @@ def target(
     """Whom `model` means. A local model is started, litellm is imported where it is needed.
 
     Raises:
-        ModelUnavailable: the key is missing, or the model cannot be started.
+        ModelUnavailable: the key is missing or cannot be sent, or the model cannot be started.
         RagbenchError: `base_url` is no address or holds a password, `key_env` is no name, or
             `prices` lack input or output.
     """
@@ -94,19 +94,20 @@ def target(
             most=1,
             place="local",
         )
-    if key_env is not None and not _VARIABLE.fullmatch(key_env):
+    if key_env is not None and (
+        not _VARIABLE.fullmatch(key_env)
+        or (key_env not in os.environ and (_LIKE_A_KEY.search(key_env) or hide(key_env) != key_env))
+    ):
         raise RagbenchError(
             "key_env is the name of an environment variable, such as MY_KEY. What was given is "
             "none, and is not repeated here, as it may be the key."
         )
     if key_env is not None:
         holds_secret(key_env)
-        if not os.environ.get(key_env):
-            raise ModelUnavailable(
-                f"{model}: the environment variable {key_env} is not set; put the key there."
-            )
+        if not _key(model, key_env):
+            raise _unset(model, key_env)
     if base_url is None:
-        key = Key(os.environ[key_env]) if key_env else Key()
+        key = _key(model, key_env) if key_env else Key()
         return Target(model, model, None, key, timeout, given, prices, key_env=key_env)
     if _address(base_url).username is not None:
         raise RagbenchError(
@@ -114,7 +115,7 @@ def target(
             "out; put a key into an environment variable, and name it: key_env."
         )
     key_env = key_env or "OPENAI_API_KEY"
-    key = Key(os.environ.get(key_env, ""))
+    key = _key(model, key_env)
     return Target(model, model, base_url.rstrip("/"), key, timeout, given, prices, key_env=key_env)
 
 
@@ -124,6 +125,28 @@ def defaults(model: str, base_url: str | None = None) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LIKE_A_KEY = re.compile(r"[A-Za-z0-9]{16}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{12}")
+
+
+def _key(model: str, variable: str) -> Key:
+    """The key in an environment variable, without the space around it; empty when not set.
+
+    Raises:
+        ModelUnavailable: what is there cannot be sent as a key.
+    """
+    key = Key(os.environ.get(variable, "").strip())
+    if key.isascii() and key.isprintable():
+        return key
+    raise ModelUnavailable(
+        f"{model}: the environment variable {variable} holds what is no key: it has line breaks, "
+        "control characters or letters outside ASCII in it."
+    )
+
+
+def _unset(model: str, variable: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{model}: the environment variable {variable} is not set; put the key there."
+    )
 
 
 def place_of(whom: Target) -> str:
@@ -146,12 +169,14 @@ def shown(base_url: str) -> str:
 def _address(base_url: str) -> SplitResult:
     try:
         parts = urlsplit(base_url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+        is_cut = parts.port is not None and "@" in parts.path  # a password with a slash in it
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not is_cut:
             return parts
     except (ValueError, AttributeError, TypeError):  # a port that is none, or no text at all
         pass
+    told = re.sub(r"^.*(?=@)|[?#].*$", "***", str(base_url), flags=re.DOTALL)  # as in `shown`
     raise RagbenchError(
-        f"{hide(repr(base_url))} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
+        f"{hide(told)!r} is no address of an endpoint; it looks like http://127.0.0.1:8000/v1."
     )
 
 
@@ -174,6 +199,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
     parts = urlsplit(whom.base_url)
     url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
     place = place_of(whom)
+    hidden = secrets()  # looked up once: for each reply it would cost as much as reading it
     is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")  # never by way of a proxy
     session = aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {whom.key!s}"} if whom.key else {},
@@ -203,9 +229,7 @@ async def _by_http(whom: Target) -> AsyncIterator[Send]:
             raise Failure("unreachable", f"{place} cannot be reached: {error.strerror}") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Failure("broken", f"the connection broke: {_line(str(error))}") from None
-        if whom.key:
-            text = text.replace(str(whom.key), "***")
-        reply = _read(status, headers, text, place, _about_key(whom))
+        reply = _read(status, headers, text, place, _about_key(whom), hidden)
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
             endpoint=f"{place}#{reply.version}" if reply.version else place,
@@ -222,28 +246,53 @@ def _about_key(whom: Target, provider: str = "") -> str:
     """What helps where the key is refused: which variable it was read from."""
     if whom.key_env and not whom.key:
         return f"No key was sent, as {whom.key_env} is not set; set it, or name another: key_env."
-    start = provider.upper()
-    own = [name for name in os.environ if start and name.startswith(start) and sounds_secret(name)]
-    names = [whom.key_env] if whom.key_env else sorted(own)
+    names = [whom.key_env] if whom.key_env else _variables(provider)
     named = " or ".join(names) or f"of {provider or place_of(whom)}"
     return f"Check the key in the environment variable {named}."
 
 
-def _read(status: int, headers: Mapping[str, str], text: str, place: str, about_key: str) -> Reply:
+def _variables(provider: str) -> list[str]:
+    """The environment variables that may hold the key of a provider."""
+    start = provider.upper()
+    found = (name for name in os.environ if start and name.startswith(start))
+    return sorted(filter(sounds_secret, found))
+
+
+def _read(
+    status: int,
+    headers: Mapping[str, str],
+    text: str,
+    place: str,
+    about_key: str,
+    hidden: Sequence[str],
+) -> Reply:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = None
     if status == 200 and not (isinstance(body, Mapping) and body.get("error")):
-        try:
-            return read_reply(body if body is not None else text)
-        except Unreadable as error:
-            raise Failure("broken", hide(_line(str(error)))) from None
-    said = hide(_message(body, text))
+        return _read_reply(body if body is not None else text, hidden)
+    said = _message(body, text)
     if status == 200:  # some gateways put the error of their provider into a success
         code = body["error"].get("code") if isinstance(body["error"], Mapping) else None
         status = code if isinstance(code, int) else 502
-    return refused(status, f"{place} says {status}: {said}", text, retry_after(headers), about_key)
+    line = f"{place} says {status}" + (f": {said}" if said else "")
+    return refused(status, line, text, retry_after(headers), about_key)
+
+
+def _read_reply(body: Any, hidden: Sequence[str]) -> Reply:
+    """The reply in `body`, without what is hidden: an endpoint may say the key, in any spelling.
+
+    Raises:
+        Failure: there is none.
+    """
+    try:
+        reply = read_reply(body)
+    except Unreadable as error:
+        raise Failure("broken", _line(str(error))) from None
+    kept = (reply.text, reply.reasoning, reply.version)
+    text, reasoning, version = (part and hide(part, hidden) for part in kept)
+    return reply._replace(text=text, reasoning=reasoning, version=version)
 
 
 def refused(status: int, text: str, raw: str, wait: float | None, about_key: str) -> Reply:
@@ -261,7 +310,7 @@ def refused(status: int, text: str, raw: str, wait: float | None, about_key: str
     if status in (408, 409, 425) or status >= 500:
         raise Failure("broken", text)
     if status in (401, 402, 403, 404, 405, 429) or status < 400:
-        remedy = about_key if status == 401 else _REMEDY.get(status)
+        remedy = about_key if status == 401 else _REMEDY.get(300 if status // 100 == 3 else status)
         raise Failure("unusable", f"{text.rstrip('.')}. {remedy}" if remedy else text)
     raise Failure("rejected", text)
 
@@ -269,6 +318,7 @@ def refused(status: int, text: str, raw: str, wait: float | None, about_key: str
 _FILTER = re.compile(r"content.?(filter|policy|management)|moderation|flagged", re.IGNORECASE)
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _REMEDY = {
+    300: "It sends one to another address: give the final one as base_url.",
     403: "Check what the key may be used for.",
     404: "Check the model's name and base_url (it ends in /v1, as a rule).",
 }
@@ -280,11 +330,14 @@ def _message(body: Any, text: str) -> str:
     for name in ("error", "message"):
         if isinstance(found, Mapping) and name in found:
             found = found[name]
-    return _line(found if isinstance(found, str) else text)
+    if not isinstance(found, str):  # written anew, without escapes that a key could hide behind
+        found = text if body is None else json.dumps(body, ensure_ascii=False)
+    return _line(found)
 
 
 def _line(text: str) -> str:
-    text = " ".join(text.split())
+    """`text` in one line for a message: without secrets, of which a cut would leave a part."""
+    text = " ".join(hide(text).split())
     return text if len(text) <= 300 else text[:299] + "…"
 
 
@@ -312,8 +365,15 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
             f"{whom.model!r} names no provider that litellm knows. Write provider/model "
             "(openai/…, anthropic/…), or give base_url= of an OpenAI-compatible endpoint."
         ) from None
-    own = {"api_key": str(whom.key)} if whom.key else {}
-    hidden = secrets()  # looked up once: for each reply it would cost as much as reading it
+    key, variable = whom.key, f"{provider.upper()}_API_KEY"
+    if not whom.key_env and (written := Key(os.environ.get(variable, ""))):
+        found = _key(whom.model, variable)
+        if not found:
+            raise _unset(whom.model, variable)
+        if found != written:  # litellm would send the space around it
+            key = found
+    own = {"api_key": key} if key else {}
+    hidden = secrets()
 
     async def send(messages: Messages, parameters: Mapping[str, Any]) -> Reply:
         began = time.perf_counter()
@@ -332,7 +392,7 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
         except Exception as error:
             reply = _understood(error, provider, whom)
         else:
-            reply = read_reply(json.loads(hide(response.model_dump_json(), hidden)))
+            reply = _read_reply(json.loads(response.model_dump_json()), hidden)
             reply = reply._replace(cost=_litellm_cost(response, reply, whom))
         return reply._replace(
             seconds=round(time.perf_counter() - began, 3),
@@ -348,11 +408,20 @@ async def _by_litellm(whom: Target) -> AsyncIterator[Send]:
 
 def _understood(error: Exception, provider: str, whom: Target) -> Reply:
     """What an exception of litellm means."""
+    import aiohttp
+    import httpx
     import openai
 
-    text = f"{provider} says: {hide(_line(str(error)))}"
+    not_connected = (aiohttp.ClientConnectorError, httpx.ConnectError, ConnectionRefusedError)
+    causes = [cause for cause in _causes(error) if isinstance(cause, not_connected)]
+    if causes:  # litellm calls it an error of the server
+        said = getattr(causes[-1], "strerror", None) or str(causes[-1])
+        raise Failure("unreachable", f"{provider} cannot be reached: {_line(said)}") from None
+    text = f"{provider} says: {_line(str(error))}"
     if _NO_KEY.search(str(error)):  # litellm calls it an error of the server
-        keys = _litellm().validate_environment(whom.model)["missing_keys"]
+        keys = _litellm().validate_environment(whom.model)["missing_keys"] or [
+            name for name in _variables(provider) if not os.environ[name].strip()
+        ]
         named = f"Set {' or '.join(keys)} in the environment" if keys else "Set its variable"
         text = f"no key for {whom.model}. {named}, or name it: key_env."
         raise Failure("unusable", text) from None
@@ -369,6 +438,16 @@ def _understood(error: Exception, provider: str, whom: Target) -> Reply:
         return refused(status, text, raw, retry_after(headers), _about_key(whom, provider))
     except Failure as failure:
         raise failure from None
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """`error` and what it came from, the first cause last."""
+    found: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in found:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return found
 
 
 _NO_KEY = re.compile(r"missing (credentials|\S+ api key)|api_key client option", re.IGNORECASE)

@@ -32,15 +32,15 @@ class Unreadable(Exception):
     """What came is not a chat completion; asking again may help."""
 
 
-_OPEN = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_CLOSE_ALONE = re.compile(r"^\s*</think>\s*$", re.IGNORECASE | re.MULTILINE)
-_FINISH = {
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "filtered",
-    "safety": "filtered",
-    "refusal": "refused",
+_ENDS = {
+    "length": "length max_tokens max_output_tokens max_length model_length incomplete "
+    "model_context_window_exceeded",
+    "filtered": "content_filter content_filtered safety recitation blocklist prohibited_content "
+    "spii sensitive guardrail_intervened",
+    "refused": "refusal",
+    "broken": "error network_error failed abort aborted cancelled canceled",
 }
+_FINISH = {name: finish for finish, names in _ENDS.items() for name in names.split()}
 _NOTHING = {
     "length": "cut off before any answer; raise max_tokens",
     "filtered": "filtered by the endpoint",
@@ -48,45 +48,86 @@ _NOTHING = {
     "empty": "the answer is empty",
 }
 
+_ANYWHERE = {
+    "think": (r"<think(?:\s[^<>]*)?>", r"</think\s*>"),
+    "brackets": (r"\[THINK\]", r"\[/THINK\]"),
+    "triangles": (r"◁think▷", r"◁/think▷"),
+    "bars": (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+}
+_FIRST = {  # words that an answer may well use as tags of its own
+    name: (rf"<{name}(?:\s[^<>]*)?>", rf"</{name}\s*>")
+    for name in ("thinking", "thought", "reasoning")
+}
+_CLOSING = {
+    form: re.compile(closing, re.IGNORECASE) for form, (_, closing) in (_ANYWHERE | _FIRST).items()
+}
+_OPENINGS = [f"(?P<{form}>{opening})" for form, (opening, _) in (_ANYWHERE | _FIRST).items()]
+_UNOPENED = f"(?P<unopened>{'|'.join(closing for _, closing in _ANYWHERE.values())})"
+_TAG = "(?i:" + "|".join([*_OPENINGS, _UNOPENED]) + ")"
+_CODE = (  # Markdown's: a block between fences, a span in a line
+    r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(?s:.*?)^ {0,3}\1[`~]*[ \t]*$",
+    r"(?<!`)(`{1,2})(?!`)[^\n]*?[^`\n]\2(?!`)",
+)
+_CODE_OR_TAG = re.compile("|".join([*_CODE, _TAG]), re.MULTILINE)
+_BEGIN = re.compile(r"[<[◁]/?(?i:think|thought|reasoning|\|begin_of|\|end_of)")  # quick to find
+
 
 def split_reasoning(text: str) -> tuple[str, str | None]:
-    """`text` without what the model thought before it, and that thought.
+    """`text` without what the model thought, and that thought.
 
-    Thought stands in tags at the beginning; some chat templates eat the opening one, so a closing
-    tag alone on its line ends it too. Without a closing tag all of it is thought.
+    Thought stands between tags, as a rule before the answer, whose end a closing tag alone marks
+    too: some chat templates eat the opening one. What opens a text and is not closed is all
+    thought. Tags in Markdown's code are text.
 
     >>> split_reasoning("<think>用了！感叹号</think>答案")
     ('答案', '用了！感叹号')
     >>> split_reasoning("The tag `</think>` ends it.")
     ('The tag `</think>` ends it.', None)
     """
-    thoughts = []
-    while opened := _OPEN.match(text):
-        close = re.compile(rf"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
-        thoughts.append(text[opened.end() : close.start() if close else None].strip())
-        text = text[close.end() :] if close else ""
-    if not thoughts and (close := _CLOSE_ALONE.search(text)):
-        thoughts.append(text[: close.start()].strip())
-        text = text[close.end() :]
-    return (text.strip() if thoughts else text), "\n\n".join(filter(None, thoughts)) or None
+    if not _BEGIN.search(text):
+        return text, None
+    thoughts: list[str] = []
+    answer, at = "", 0
+    while found := _CODE_OR_TAG.search(text, at):
+        answer, at, form = answer + text[at : found.start()], found.end(), found.lastgroup
+        if form == "unopened":
+            thoughts.append(answer)
+            answer = ""
+        elif form is None or (form in _FIRST and answer.strip()):
+            answer += found[0]
+        elif closing := _CLOSING[form].search(text, at):
+            thoughts.append(text[at : closing.start()])
+            at = closing.end()
+        elif answer.strip():
+            answer += found[0]
+        else:
+            thoughts.append(text[at:])
+            at = len(text)
+    answer += text[at:]
+    if not thoughts and answer == text:
+        return text, None
+    return answer.strip(), "\n\n".join(filter(None, map(str.strip, thoughts))) or None
 
 
 def read_reply(body: Any) -> Reply:
     """The reply in the body of a chat completion (the shape that OpenAI gave it).
 
     Raises:
-        Unreadable: the body has another shape.
+        Unreadable: the body has another shape, or the endpoint says that it broke the reply off.
     """
     try:
         choice = body["choices"][0]
         message = choice["message"]
         content = message.get("content")
+        finish = _finish(choice)
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise Unreadable(f"no chat completion in the reply: {str(body)[:200]}") from None
+        raise Unreadable(f"no chat completion in the reply: {body}") from None
+    if finish == "broken":
+        raise Unreadable(f"the endpoint broke its reply off: {_joined(content)}")
     text, thought = split_reasoning(_joined(content))
     given = message.get("reasoning_content") or message.get("reasoning")
-    reasoning = "\n\n".join(part for part in (_joined(given), thought) if part) or None
-    finish = _FINISH.get(str(choice.get("finish_reason")).lower(), "stop")
+    parts = (_joined(given), _joined(content, of_thought=True), thought)
+    reasoning = "\n\n".join(filter(None, parts)) or None
     if not text.strip() and message.get("refusal"):
         text, finish = _joined(message["refusal"]), "refused"
     is_empty = not text.strip()
@@ -106,12 +147,26 @@ def read_reply(body: Any) -> Reply:
     )
 
 
-def _joined(content: Any) -> str:
-    """Content is a text, or a list of parts of which some are texts."""
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return "".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
+def _finish(choice: Mapping[str, Any]) -> str:
+    """How the reply ended. litellm calls an end that it does not know, and an error, stop."""
+    native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
+    names = (str(name).lower() for name in (native, choice.get("finish_reason")))
+    return next((_FINISH[name] for name in names if name in _FINISH), "stop")
+
+
+def _joined(content: Any, of_thought: bool = False) -> str:
+    """What is said, or what is thought, in a text or in a list of parts."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) and not of_thought else ""
+    found = []
+    for part in content:
+        if isinstance(part, Mapping):
+            kind = str(part.get("type"))
+            is_thought = "reasoning" in kind or "thinking" in kind
+            names = ("text", "thinking", "reasoning", "summary") if is_thought else ("text",)
+            if is_thought == of_thought:
+                found.append(_joined(next(filter(None, map(part.get, names)), None)))
+    return "".join(found)
 
 
 def _count(usage: Any, name: str) -> int | None:
