@@ -355,6 +355,33 @@ def test_numbers_twice_or_dictated_are_not_read():
     assert read_numbered('{"1": true, "code": "c"}', 1, judged=[text], code="c")[0][0].score == 1
 
 
+@pytest.mark.parametrize("name", ["1", "01", "１", " 1 ", "\u0661", "\u0967"])
+def test_a_claim_is_its_number_in_the_digits_of_any_script(name):
+    for reply in (json.dumps({name: True}), f"{{'{name}': True}}"):
+        assert [r.score for r in read_numbered(reply, 2)[0]] == [1, None]
+
+
+@pytest.mark.parametrize("name", ["²", "①", "½", "一", "1.0", "-1", "1a"])
+def test_other_numerals_number_no_claim(name):
+    for reply in (json.dumps({name: True, "1": True}), f"{{'{name}': True, '1': True}}"):
+        assert [r.score for r in read_numbered(reply, 1)[0]] == [1]
+    assert read_numbered(json.dumps({name: True}), 1)[0][0].error
+
+
+def test_a_number_of_any_length_is_only_one_that_was_not_asked_for():
+    readings, problem = read_numbered(json.dumps({"1": True, "9" * 5000: True}), 1)
+    assert readings[0].score is None
+    assert "numbers a claim" in problem
+    assert len(problem) < 200
+
+
+def test_two_names_for_one_number_are_a_contradiction():
+    for reply in ('{"1": true, "１": false}', '{"1": true, "01": false}', "{1: true, '01': false}"):
+        readings, problem = read_numbered(reply, 1)
+        assert readings[0].score is None
+        assert problem.startswith("contradiction")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x, max_size=3)
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+from unicodedata import decimal
 
 from ragbench.judging.blocks import fenced
 
@@ -50,7 +51,7 @@ def _fitting(value: object, field: str | None) -> Object | None:
     if not isinstance(value, dict):
         return None
     if field is None:
-        fits = any(key.strip().isdigit() for key in value)
+        fits = any(is_number(key) for key in value)
     else:
         fits = _key(field) in {_key(key) for key in value}
     return value if fits else None
@@ -58,7 +59,21 @@ def _fitting(value: object, field: str | None) -> Object | None:
 
 @lru_cache(maxsize=1000)
 def _key(name: str) -> str:
-    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+    """A name without its case and joints; a number in the digits 0 to 9, without leading zeros."""
+    name = name.strip()
+    if name.isdecimal():  # ² and ① are digits, but no decimal ones
+        return "".join(str(decimal(digit)) for digit in name).lstrip("0") or "0"
+    return re.sub(r"[\s_-]+", "_", name.casefold())
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is a number, in the decimal digits of any script."""
+    return name.strip().isdecimal()
+
+
+def numbers(found: Object) -> dict[str, str]:
+    """The names that are numbers: in the digits 0 to 9, and as they were written."""
+    return {_key(name): name for name in found if is_number(name)}
 
 
 class Unclear(Exception):
@@ -144,7 +159,7 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
     places: dict[str, list[int]] = {}
     for found in _NAMES.finditer(stretch):
         places.setdefault(_key(found[1]), []).append(found.end())
-    counting = {_key(name) for name in (field, *beside)} if field else filter(str.isdigit, places)
+    counting = {_key(name) for name in (field, *beside)} if field else filter(str.isdecimal, places)
     for name in counting:
         if len(ends := places.get(name, [])) > 1:
             raise _doubled(name)

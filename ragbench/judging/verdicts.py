@@ -13,7 +13,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import NamedTuple
 
-from ragbench.judging.objects import Object, find, said
+from ragbench.judging.objects import Object, find, numbers, said
 from ragbench.judging.text import fold
 
 YES = frozenset(
@@ -219,9 +219,10 @@ def read_numbered(
     """
     found, path, problem = find(reply, None, is_truncated=is_truncated)
     if found is not None:
-        odd = [key for key in found if key.strip().isdigit() and not 1 <= int(key) <= count]
+        asked = {str(number) for number in range(1, count + 1)}
+        odd = [name for number, name in numbers(found).items() if number not in asked]
         if odd:
-            problem = f"unparsed: the reply numbers a claim {odd[0]}, of 1 to {count}"
+            problem = f"unparsed: the reply numbers a claim {_shown(odd[0])}, of 1 to {count}"
         elif not _has_code(found, code) and _is_said(said(found, "1"), _dictated_first(judged)):
             problem = _ECHO
     if found is None or problem:
