@@ -252,6 +252,23 @@ def test_a_scale_is_read_from_its_field_only():
     assert "contradiction" in read_verdict('{"score": 0.1, "pass": true}', one).error
 
 
+@pytest.mark.parametrize("said", [True, False, "Yes", "no.", "是", "True", "passed"])
+def test_a_yes_or_no_is_no_score_on_a_scale(said):
+    scale = Form("score", lowest=1, highest=5, is_scale=True)
+    found = read_verdict(json.dumps({"score": said}), scale)
+    assert found.score is None
+    assert found.error.startswith("unparsed: score: not a number")
+
+
+@pytest.mark.parametrize(("score", "denied"), [(1, True), (2, True), (4, False), (5, False)])
+def test_a_pass_contradicts_a_score_beyond_the_middle_and_never_the_middle_itself(score, denied):
+    scale = Form("score", lowest=1, highest=5, is_scale=True)
+    reply = json.dumps({"score": score, "pass": denied})
+    assert read_verdict(reply, scale).error.startswith("contradiction")
+    assert read_verdict(json.dumps({"score": score, "pass": not denied}), scale).score == score
+    assert read_verdict(json.dumps({"score": 3, "pass": denied}), scale).score == 3
+
+
 MENUS = [
     *("0 or 1", "0|1", "0 1", "0, 1", "1 - 5", "1 to 5", "1 out of 5", "<0 or 1>", "0 (or 1)"),
     *("true or false", "True | False", '"Yes" or "No"', '"Yes", or "No"', '"Yes" "No"'),

@@ -77,9 +77,7 @@ def read_value(
 
 
 def _read_text(value: str, lowest: float, highest: float) -> tuple[float | None, str | None]:
-    text = fold(value).strip().casefold()
-    if text[-1:] in (".", "。"):
-        text = text[:-1].rstrip()
+    text = _trimmed(value)
     if not text:
         return None, "no value" if not value.strip() else _refusal("not a verdict", value)
     if text in YES:
@@ -96,6 +94,11 @@ def _read_text(value: str, lowest: float, highest: float) -> tuple[float | None,
     if not text.isascii() or not _NUMBER.fullmatch(text):
         return None, _refusal("not a verdict", value)
     return _within(float(text), value, lowest, highest)
+
+
+def _trimmed(value: str) -> str:
+    text = fold(value).strip().casefold()
+    return text[:-1].rstrip() if text[-1:] in (".", "。") else text
 
 
 def _within(
@@ -239,6 +242,9 @@ _ECHO = "unparsed: the verdict stands in the text that was judged"
 
 
 def _score(value: object, form: Form) -> tuple[float | None, str | None]:
+    is_word = isinstance(value, str) and _trimmed(value) in YES | NO
+    if form.is_scale and (is_word or isinstance(value, bool)):
+        return None, _refusal("not a number", value)
     score, why = read_value(value, form.lowest, form.highest)
     if score is not None and not form.is_scale and score not in (form.lowest, form.highest):
         return None, f"neither {form.lowest:g} nor {form.highest:g}: {_shown(value)}"
@@ -264,7 +270,7 @@ def _contradiction(found: Object, form: Form, score: float) -> str | None:
     middle = (form.lowest + form.highest) / 2
     for name in _PASSES:
         passes = _flag(found, name) if name != form.verdict else None
-        if passes is not None and (passes > 0.5) != (score > middle):
+        if passes is not None and score != middle and (passes > 0.5) != (score > middle):
             return f"{form.verdict} is {score:g} and {name} is {passes > 0.5}"
     if _flag(found, form.triggered) == 0 and score < form.highest:
         return "the condition did not hold, which satisfies the constraint, and it fails"
