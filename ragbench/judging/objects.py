@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 from unicodedata import decimal
 
 from ragbench.judging.blocks import fenced
+from ragbench.judging.text import fold
 
 Object = dict[str, Any]
 
+Means = Callable[[Any], Any]
+"""What a value means, so that `"Yes"` and `true` can be seen to be the same."""
+
 
 def find(
-    reply: str, field: str | None, *, beside: Sequence[str] = (), is_truncated: bool = False
+    reply: str,
+    field: str | None,
+    means: Means,
+    *,
+    beside: Sequence[str] = (),
+    is_truncated: bool = False,
 ) -> tuple[Object | None, str | None, str | None]:
     """The object that holds `field`, how it was found, and None; or None twice and why not.
 
     How: strict (the whole reply), fence (the last code fence that holds one), object (the last
     balanced one in prose) or repair. Without a `field`, one whose fields are numbers is meant.
-    `beside` are other fields that count, if they are there.
+    A draft before it does not count; whatever says otherwise behind it does. `beside` are other
+    fields that count, if they are there.
     """
-    text = reply.strip().lstrip("\ufeff")
+    text = reply.strip().lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         if (value := _fitting(_strict(text), field)) is not None:
             return value, "strict", None
@@ -32,8 +42,12 @@ def find(
         for path, stretches in (("fence", fenced(text)), ("object", _balanced(text))):
             for stretch in reversed(stretches):
                 if (value := _fitting(_strict(stretch.strip()), field)) is not None:
+                    before, _, after = text.rpartition(stretch)
+                    _refuse_glued(value, before, field, means)
+                    _refuse_corrected(value, after, field, means)
                     return value, path, None
         if (value := _fitting(_repaired(text, field, beside), field)) is not None:
+            _refuse_corrected(value, text[text.rfind("}") :], field, means)
             return value, "repair", None
     except Unclear as unclear:
         return None, None, str(unclear)
@@ -74,6 +88,85 @@ def is_number(name: str) -> bool:
 def numbers(found: Object) -> dict[str, str]:
     """The names that are numbers: in the digits 0 to 9, and as they were written."""
     return {_key(name): name for name in found if is_number(name)}
+
+
+def _refuse_glued(found: Object, before: str, field: str | None, means: Means) -> None:
+    """Raise where an object in a row with `found` says otherwise, and so is no draft of it.
+
+    Nor is one that numbers more claims: what `found` says of some is then a correction.
+    """
+    is_glued, end = True, len(before)
+    there = {_key(name) for name in found}
+    for stretch in reversed(_balanced(before)):
+        start = before.rfind(stretch, 0, end)
+        is_glued = is_glued and not before[start + len(stretch) : end].strip(_JOINTS)
+        end = start
+        if field and not is_glued:
+            return
+        other = _fitting(_strict(stretch), field) or {}
+        names = {_key(field)} if field and other else numbers(other).keys()
+        if (is_glued or not names <= there) and any(
+            means(said(found, name)) != means(said(other, name)) for name in names & there
+        ):
+            raise Unclear("contradiction: two objects of the reply deny each other")
+
+
+_JOINTS = " \n\t,;[]"
+"""What may stand between objects in a row or in a list."""
+
+
+def _refuse_corrected(found: Object, after: str, field: str | None, means: Means) -> None:
+    """Raise where the text behind `found` gives its field again and not with the same value."""
+    for name, values in given(after, field, is_json=True):
+        meaning = means(said(found, name))
+        if meaning is None or meaning not in map(means, values):
+            raise Unclear(f"contradiction: {name!r} stands again behind the verdict")
+
+
+# ---------------------------------------------------------------- fields in any text
+
+
+def given(
+    text: str, field: str | None, *, is_json: bool = False
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each place where `text` puts a value behind `field`: the name, and what the value may be.
+
+    All that a reader of JSON or its repair could take for the field is found: escapes, case,
+    width, joints and quotes make no difference, and unless `is_json` nor does prose (`is`, `=`).
+    Without a `field`, numbers in quotes or braces are meant. The time is linear in the text.
+    """
+    plain = " ".join(fold(_ESCAPE.sub(_unescaped, text)).casefold().split())
+    if field is not None:
+        for found in _behind(field).finditer(plain):
+            if found[1] == ":" or not is_json:
+                yield field, (found[2], found[3])
+        return
+    brace = plain.find("{")
+    for found in _NUMBERED.finditer(plain):
+        if found[1] or 0 <= brace < found.start(2):
+            yield _key(found[1] or found[2]), (found[3], found[4])
+
+
+_ESCAPE = re.compile(r"\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[bfnrt])?")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    digits = found[1] or found[2]
+    return chr(int(digits, 16)) if digits else " "
+
+
+_QUOTE = "[\"'“”‘’]"
+_MARKS = "[\"'“”‘’`* ]*+"
+_VALUE = r"(?=([^\"'“”‘’`*]{0,400}))(?=([^\"'“”‘’`* ,;。}]{0,400}))"
+"""What may be a value: all up to the next quote, and its first word."""
+
+_NUMBERED = re.compile(rf"(?:{_QUOTE} ?(\d++) ?{_QUOTE}|(?<=[{{,]) ?(\d++)) ?: ?{_MARKS}{_VALUE}")
+
+
+@lru_cache(maxsize=100)
+def _behind(field: str) -> re.Pattern[str]:
+    name = "[ _-]*+".join(map(re.escape, _key(fold(field)).split("_")))
+    return re.compile(rf"(?<![a-z0-9_]){name}(?![a-z0-9_]){_MARKS}([:=为是→]|->){_MARKS}{_VALUE}")
 
 
 class Unclear(Exception):
@@ -148,7 +241,8 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
 
     A reply that opens more braces than it closes was cut off, whatever its endpoint said: nothing
     is repaired there, nor where a field stands twice. json-repair drops what it cannot place, so
-    that `0 or 1` would be 0 and `1, but not quite` 1: the values that count must stand alone.
+    that `0 or 1` would be 0 and `1, but not quite` 1: the values that count must stand alone. And
+    it finds names where no colon follows, or in escapes: those are left out.
     """
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start or end - start > _LOOKED_AT:
@@ -159,6 +253,9 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
     places: dict[str, list[int]] = {}
     for found in _NAMES.finditer(stretch):
         places.setdefault(_key(found[1]), []).append(found.end())
+        is_bare = found.start() == found.start(1) and is_number(found[1])
+        if field is None and is_bare and stretch[: found.start()].rstrip()[-1:] not in "{,，":
+            raise Unclear(f"unparsed: {found[1]} may be a value or a name in the reply")
     counting = {_key(name) for name in (field, *beside)} if field else filter(str.isdecimal, places)
     for name in counting:
         if len(ends := places.get(name, [])) > 1:
@@ -168,12 +265,17 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
     from json_repair import loads  # seldom needed
 
     try:
-        return loads(stretch)
+        made = loads(stretch)
     except (ValueError, RecursionError):
         return None
+    if not isinstance(made, dict):
+        return None
+    return {name: value for name, value in made.items() if _key(name) in places}
 
 
-_NAMES = re.compile(r"(?<!\w)[\"'“”‘’]?([\w-]+(?: [\w-]+)*)[\"'“”‘’]?\s*[:：]")
+_NAMES = re.compile(
+    rf"(?<![\w.-])(?:{_QUOTE}\s*+)?([\w-]++(?: [\w-]++)*+)(?:\s*+{_QUOTE})?+\s*+[:：]"
+)
 _ALONE = re.compile(
     r"""\s*(?: "[^"]*" | '[^']*' | [“”][^“”]*[“”] | [‘’][^‘’]*[‘’] | [\w.+-]+ )\s*
     (?: [,，]?\s*[}\]] | [,，]?\s*["'“”‘’]\w[\w -]*["'“”‘’]?\s*[:：] | [,，]\s*\w+\s*[:：] )""",
