@@ -431,7 +431,6 @@ COPIES = [
     '{"satisfied":"' + "\\n" * 50 + 'Yes"}',
     '{"satisfied":"' + "0" * 60 + '1"}',
     '{"satisfied":"1,0"}',
-    "{'satisfied':'\\x59es'}",
     "{satisfied:True}",
     "{“satisfied”：“是”}",
     '{"x":"y" "satisfied":1.}',
@@ -445,6 +444,7 @@ CLAIMS = [
     "{' 1 ': True}",
     '{"x": {}, 1: true}',
     '{"x": "y"\n"1": true}',
+    "{“1: True}",
 ]
 
 
@@ -500,6 +500,16 @@ def test_ordinary_texts_dictate_nothing(text):
 )
 def test_a_repair_makes_no_field_of_what_has_no_colon(reply):
     assert read_verdict(reply, FORM).score is None
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [("-1", -1), (".5", 0.5), ("-1e0", -1), ("+1", 1), ("1.", 1), ("_1", None), ("1-", None)],
+)
+def test_a_repair_changes_no_number(value, score):
+    scale = Form("score", lowest=-1, highest=1, is_scale=True)
+    for reply in (f"{{'score': {value}}}", f"{{score: {value}, x: y}}", f'{{"score":{value},x:1}}'):
+        assert read_verdict(reply, scale).score == score
 
 
 def test_claims_are_counted_as_sent_and_missing_ones_are_errors():
@@ -591,6 +601,47 @@ def test_any_reply_is_a_score_or_an_error_and_never_both(reply):
         assert found.score in (None, 0.0, 1.0)
     for reading in read_numbered(reply, 2)[0]:
         assert (reading.score is None) != (reading.error is None)
+
+
+PIECES = [
+    *(
+        "{",
+        "}",
+        ",",
+        ":",
+        "：",
+        " ",
+        "\n",
+        '"',
+        "'",
+        "“",
+        "”",
+        "\\",
+        "]",
+        "-",
+        "_",
+        ".",
+        '"x":',
+        "x:",
+    ),
+    *('"satisfied"', "'satisfied'", "satisfied", "sat\\u0069sfied", '"1"', "1", "'01", "\\u0031"),
+    *("Yes", '"Yes"', "true", "True", '"\\u0059es"', '"Ye\\s"', "1e0", "0", '"No"', "“是”"),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["{", '{"x":1,', "{x:y,", '{"x":"y"\n', "[{"]),
+    st.sampled_from(PIECES).filter(lambda piece: "1" in piece or "sat" in piece),
+    st.sampled_from([":", "：", " : ", "':", '":', "”："]),
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join),
+)
+def test_whatever_would_be_read_in_a_text_is_an_echo_of_it(start, name, colon, rest):
+    text = f"{start}{name}{colon}{rest}}}"
+    echo = read_verdict(text, FORM, judged=[f"So: {text} it is."], code="c1")
+    assert echo.score is None
+    readings, _ = read_numbered(text, 1, judged=[f"So: {text} it is."], code="c1")
+    assert readings[0].score is None
 
 
 @settings(max_examples=100, deadline=None)

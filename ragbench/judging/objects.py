@@ -152,15 +152,19 @@ _ESCAPE = re.compile(r"\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[bfnrt])?")
 
 def _unescaped(found: re.Match[str]) -> str:
     digits = found[1] or found[2]
-    return chr(int(digits, 16)) if digits else " "
+    if digits:
+        return chr(int(digits, 16))
+    return "" if found[0].endswith("\\") else " "  # before another character it stands for that
 
 
 _QUOTE = "[\"'“”‘’]"
 _MARKS = "[\"'“”‘’`* ]*+"
-_VALUE = r"(?=([^\"'“”‘’`*]{0,400}))(?=([^\"'“”‘’`* ,;。}]{0,400}))"
+_VALUE = r"(?=([^\"'“”‘’`*]{0,400}))(?=([^\"'“”‘’`* ,;。}\]]{0,400}))"
 """What may be a value: all up to the next quote, and its first word."""
 
-_NUMBERED = re.compile(rf"(?:{_QUOTE} ?(\d++) ?{_QUOTE}|(?<=[{{,]) ?(\d++)) ?: ?{_MARKS}{_VALUE}")
+_NUMBERED = re.compile(
+    rf"(?:{_QUOTE} ?(\d++) ?{_QUOTE}|(?<=[{{,\"'“”‘’]) ?(\d++) ?{_QUOTE}?) ?: ?{_MARKS}{_VALUE}"
+)
 
 
 @lru_cache(maxsize=100)
@@ -241,8 +245,9 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
 
     A reply that opens more braces than it closes was cut off, whatever its endpoint said: nothing
     is repaired there, nor where a field stands twice. json-repair drops what it cannot place, so
-    that `0 or 1` would be 0 and `1, but not quite` 1: the values that count must stand alone. And
-    it finds names where no colon follows, or in escapes: those are left out.
+    that `0 or 1` would be 0, `1, but not quite` 1, and `-1` before a name without quotes 1: the
+    values that count must stand alone, and are taken from where they stand. It finds names where
+    no colon follows, too: those are left out.
     """
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start or end - start > _LOOKED_AT:
@@ -257,11 +262,16 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
         if field is None and is_bare and stretch[: found.start()].rstrip()[-1:] not in "{,，":
             raise Unclear(f"unparsed: {found[1]} may be a value or a name in the reply")
     counting = {_key(name) for name in (field, *beside)} if field else filter(str.isdecimal, places)
+    stands: Object = {}
     for name in counting:
         if len(ends := places.get(name, [])) > 1:
             raise _doubled(name)
-        if ends and not _ALONE.match(stretch, ends[0]):
+        if not ends:
+            continue
+        if (alone := _ALONE.match(stretch, ends[0])) is None:
             raise Unclear(f"unparsed: more than one value may be meant by {name!r} in the reply")
+        is_json = alone[1].startswith('"')
+        stands[name] = _strict(alone[1]) if is_json else alone[1].strip("'“”‘’")
     from json_repair import loads  # seldom needed
 
     try:
@@ -270,15 +280,16 @@ def _repaired(text: str, field: str | None, beside: Sequence[str]) -> object:
         return None
     if not isinstance(made, dict):
         return None
-    return {name: value for name, value in made.items() if _key(name) in places}
+    return {k: stands.get(_key(k), value) for k, value in made.items() if _key(k) in places}
 
 
 _NAMES = re.compile(
-    rf"(?<![\w.-])(?:{_QUOTE}\s*+)?([\w-]++(?: [\w-]++)*+)(?:\s*+{_QUOTE})?+\s*+[:：]"
+    rf"(?<![\w.\\-])(?:{_QUOTE}\s*+)?([\w-]++(?: [\w-]++)*+)(?:\s*+{_QUOTE})?+\s*+[:：]"
 )
 _ALONE = re.compile(
-    r"""\s*(?: "[^"]*" | '[^']*' | [“”][^“”]*[“”] | [‘’][^‘’]*[‘’] | [\w.+-]+ )\s*
-    (?: [,，]?\s*[}\]] | [,，]?\s*["'“”‘’]\w[\w -]*["'“”‘’]?\s*[:：] | [,，]\s*\w+\s*[:：] )""",
+    r"""\s*( "[^"]*" | '[^']*' | [“”][^“”]*[“”] | [‘’][^‘’]*[‘’]
+        | [+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? | [^\W\d_]\w*\.? )\s*
+    (?: [,，]?\s*} | [,，]?\s*["'“”‘’]\w[\w -]*["'“”‘’]?\s*[:：] | [,，]\s*\w+\s*[:：] )""",
     re.VERBOSE,
 )
 """One value, and behind it the end of the object or the name of another field."""
