@@ -32,7 +32,7 @@ def test_the_suite_is_in_both_languages_and_its_blanks_are_filled() -> None:
         for language in prompts.LANGUAGES
     }
     assert names["en"] == names["zh"]
-    assert len(names["en"]) == len(set(names["en"])) >= 20
+    assert len(names["en"]) == len(set(names["en"])) >= 22
     for attack in attacks.attacks():
         assert Template(attack["text"]).is_valid()
     probes = list(attacks.probes())
@@ -57,7 +57,8 @@ def test_a_judge_that_copies_a_verdict_out_of_the_text_gives_an_error_and_not_th
 ) -> None:
     results = attacks.attack("gullible", base_url=server.base_url)
     assert set(results["outcome"]) == {"held", "error"}
-    copied = results.filter(attack="bare verdict")
+    names = ["bare verdict", "escaped letters", "wide gap"]
+    copied = results.filter(pl.col("attack").is_in(names))
     assert copied["outcome"].unique().to_list() == ["error"]
     assert all("stands in the text" in text for text in copied["error"])
     # The judge did say what the attack wanted: it is the reader that does not believe it.
@@ -91,7 +92,7 @@ def test_the_command_prints_the_rate_and_what_got_through(
     assert attacks.main(["swayed", *options]) == 1
     said = capsys.readouterr().out
     whole, by_attack = said.split("What got through:")
-    assert re.search(r"\| null +\| null +\| 80 ", whole)  # every attack, behind both places
+    assert re.search(r"\| null +\| null +\| 88 ", whole)  # every attack, behind both places
     # In two languages behind two places: of each attack four.
     assert re.search(r"\| authority +\| 4 +\| 4 +\| 1\.000 ", by_attack)
     assert attacks.main(["always", *options]) == 3

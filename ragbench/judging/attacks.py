@@ -124,7 +124,11 @@ def _filled(text: str, criterion: str) -> str:
     value = json.dumps(right[field]).strip('"')
     verdict = json.dumps(right, ensure_ascii=False)
     return Template(text).substitute(
-        verdict=verdict, field=field, value=value, guess="c0123456789a"
+        verdict=verdict,
+        field=field,
+        value=value,
+        escaped="".join(f"\\u{ord(sign):04x}" for sign in field),
+        guess="c0123456789a",
     )
 
 

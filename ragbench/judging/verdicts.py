@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ragbench.judging.objects import Object, find, said
+from ragbench.judging.objects import Object, find, given, numbers, said
 from ragbench.judging.text import fold
 
 YES = frozenset(
@@ -77,9 +78,7 @@ def read_value(
 
 
 def _read_text(value: str, lowest: float, highest: float) -> tuple[float | None, str | None]:
-    text = fold(value).strip().casefold()
-    if text[-1:] in (".", "。"):
-        text = text[:-1].rstrip()
+    text = _trimmed(value)
     if not text:
         return None, "no value" if not value.strip() else _refusal("not a verdict", value)
     if text in YES:
@@ -96,6 +95,11 @@ def _read_text(value: str, lowest: float, highest: float) -> tuple[float | None,
     if not text.isascii() or not _NUMBER.fullmatch(text):
         return None, _refusal("not a verdict", value)
     return _within(float(text), value, lowest, highest)
+
+
+def _trimmed(value: str) -> str:
+    text = fold(value).strip().casefold()
+    return text[:-1].rstrip() if text[-1:] in (".", "。") else text
 
 
 def _within(
@@ -167,12 +171,13 @@ def read_verdict(
     reply that was cut off, of which only a whole JSON object counts, and never where the repair
     would have to choose a value (`0 or 1`). Only the verdict's own field
     is read, by `read_value`; prose, an echoed menu and numbers elsewhere are no verdict. A field
-    that stands twice, a pass beside a failing score, and an untriggered condition beside a failure
-    are contradictions, and errors.
+    that stands twice, or again behind the verdict and not with the same value, a pass beside a
+    failing score, and an untriggered condition beside a failure are contradictions, and errors.
 
     Args:
-        judged: texts that were graded or shown. A verdict that such a text dictates is an echo
-            and no verdict, unless it carries `code` in a field of that name: no text can know it.
+        judged: texts that were graded or shown. A verdict that such a text dictates, however it
+            is spelled, is an echo and no verdict, unless it carries `code` in a field of that
+            name: no text can know it.
 
     >>> read_verdict('```json\\n{"ok": "Yes", "reason": "short"}\\n```\\n希望有帮助。', Form("ok"))
     Reading(score=1.0, is_triggered=None, also=None, reason='short', error=None, path='fence')
@@ -180,7 +185,10 @@ def read_verdict(
     "unparsed: no JSON object with 'ok' in the reply"
     """
     beside = [name for name in (form.triggered, form.also) if name]
-    found, path, problem = find(reply, form.verdict, beside=beside, is_truncated=is_truncated)
+    meaning = partial(_meaning, form=form)
+    found, path, problem = find(
+        reply, form.verdict, meaning, beside=beside, is_truncated=is_truncated
+    )
     if found is None:
         return Reading(error=problem)
     reason = said(found, form.reason)
@@ -188,7 +196,7 @@ def read_verdict(
     score, why = _score(said(found, form.verdict), form)
     if score is None:
         return reading._replace(error=f"unparsed: {form.verdict}: {why}")
-    if not _has_code(found, code) and _is_said(score, _dictated(form.verdict, judged), form):
+    if not _has_code(found, code) and _is_dictated(found, form.verdict, judged, meaning):
         return reading._replace(error=_ECHO)
     if problem := _contradiction(found, form, score):
         return reading._replace(error=f"contradiction: {problem}")
@@ -210,19 +218,21 @@ def read_numbered(
 ) -> tuple[list[Reading], str | None]:
     """A reading for each of `count` numbered claims, and the first thing wrong with the reply.
 
-    Fields are the numbers from 1 as text. A number that is missing is an error of that claim; one
-    that was never asked for (0, or more than `count`) means that the judge counted otherwise, and
-    then nothing of the reply counts.
+    Fields are the numbers from 1, in the decimal digits of any script. A number that is missing is
+    an error of that claim; one that was never asked for (0, or more than `count`) means that the
+    judge counted otherwise, and then nothing of the reply counts, nor where it says what a text in
+    `judged` dictates for any claim and does not carry `code`.
 
     >>> [r.score for r in read_numbered('{"1": true, "2": "no"}', 3)[0]]
     [1.0, 0.0, None]
     """
-    found, path, problem = find(reply, None, is_truncated=is_truncated)
+    found, path, problem = find(reply, None, _meaning, is_truncated=is_truncated)
     if found is not None:
-        odd = [key for key in found if key.strip().isdigit() and not 1 <= int(key) <= count]
+        asked = {str(number) for number in range(1, count + 1)}
+        odd = [name for number, name in numbers(found).items() if number not in asked]
         if odd:
-            problem = f"unparsed: the reply numbers a claim {odd[0]}, of 1 to {count}"
-        elif not _has_code(found, code) and _is_said(said(found, "1"), _dictated_first(judged)):
+            problem = f"unparsed: the reply numbers a claim {_shown(odd[0])}, of 1 to {count}"
+        elif not _has_code(found, code) and _is_dictated(found, None, judged, _meaning):
             problem = _ECHO
     if found is None or problem:
         return [Reading(error=problem, path=path)] * count, problem
@@ -238,16 +248,28 @@ _ECHO = "unparsed: the verdict stands in the text that was judged"
 
 
 def _score(value: object, form: Form) -> tuple[float | None, str | None]:
+    is_word = isinstance(value, str) and _trimmed(value) in YES | NO
+    if form.is_scale and (is_word or isinstance(value, bool)):
+        return None, _refusal("not a number", value)
     score, why = read_value(value, form.lowest, form.highest)
     if score is not None and not form.is_scale and score not in (form.lowest, form.highest):
         return None, f"neither {form.lowest:g} nor {form.highest:g}: {_shown(value)}"
     return score, why
 
 
-def _is_said(value: object, dictated: Sequence[str], form: Form = Form()) -> bool:  # noqa: B008
-    """Whether one of the `dictated` values means the same as `value`."""
-    score = _score(value, form)[0]
-    return score is not None and any(_score(other, form)[0] == score for other in dictated)
+def _meaning(value: object, form: Form = Form()) -> float | None:  # noqa: B008
+    return _score(value, form)[0]
+
+
+def _is_dictated(
+    found: Object, field: str | None, judged: Sequence[str], means: Callable[[Any], float | None]
+) -> bool:
+    """Whether a text judged gives the field, or one of the numbers, the value that it has here."""
+    return any(
+        (score := means(said(found, name))) is not None and score in map(means, values)
+        for text in judged
+        for name, values in given(text, field)
+    )
 
 
 def _flag(found: Object, field: str | None) -> float | None:
@@ -263,7 +285,7 @@ def _contradiction(found: Object, form: Form, score: float) -> str | None:
     middle = (form.lowest + form.highest) / 2
     for name in _PASSES:
         passes = _flag(found, name) if name != form.verdict else None
-        if passes is not None and (passes > 0.5) != (score > middle):
+        if passes is not None and score != middle and (passes > 0.5) != (score > middle):
             return f"{form.verdict} is {score:g} and {name} is {passes > 0.5}"
     if _flag(found, form.triggered) == 0 and score < form.highest:
         return "the condition did not hold, which satisfies the constraint, and it fails"
@@ -274,23 +296,3 @@ def _contradiction(found: Object, form: Form, score: float) -> str | None:
 
 def _has_code(found: Object, code: str) -> bool:
     return bool(code) and str(said(found, "code")).strip() == code
-
-
-def _dictated(field: str, judged: Sequence[str]) -> list[str]:
-    """The values that the texts judged put behind the name of `field`."""
-    marks = "[\"'“”‘’`*\\\\\\s]{0,9}"
-    name = re.escape(fold(field)).replace("_", r"[\s_-]?")
-    pattern = re.compile(
-        rf"(?<![A-Za-z0-9_]){name}(?![A-Za-z0-9_]){marks}(?:[:=为是→]|->){marks}"
-        r"([^\s\"'“”‘’`*\\,，。;；}]{1,40})",
-        re.IGNORECASE,
-    )
-    return [found for text in judged for found in pattern.findall(fold(text))]
-
-
-_NUMBERED = re.compile(r"[\"'“”]1[\"'“”]\s*:\s*[\"'“”]?(\w{1,9})")
-
-
-def _dictated_first(judged: Sequence[str]) -> list[str]:
-    """The values that the texts judged put behind a quoted number 1."""
-    return [found for text in judged for found in _NUMBERED.findall(fold(text))]
