@@ -651,3 +651,21 @@ def test_a_cut_verdict_is_never_read(data):
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     assert read_verdict(cut, FORM).score is None
     assert read_verdict(cut, FORM, is_truncated=True).score is None
+
+
+@pytest.mark.parametrize(
+    ("behind", "score"),
+    [
+        ("**Score:** The response covers most of it.", 4.0),
+        ("Score: 4/5, since one claim is missing.", 4.0),
+        ("Score: 4", 4.0),
+        ("得分：4", 4.0),
+        ("Score: 2", None),
+        ('On reflection {"score": the lower one}', None),
+    ],
+)
+def test_an_explanation_behind_a_verdict_is_none_of_its_corrections(
+    behind: str, score: float | None
+) -> None:
+    graded = Form("score", lowest=1, highest=5, is_scale=True)
+    assert read_verdict(f'{{"score": 4}}\n\n{behind}', graded).score == score

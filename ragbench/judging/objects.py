@@ -116,10 +116,13 @@ _JOINTS = " \n\t,;[]"
 
 
 def _refuse_corrected(found: Object, after: str, field: str | None, means: Means) -> None:
-    """Raise where the text behind `found` gives its field again and not with the same value."""
+    """Raise where the text behind `found` gives its field again and not with the same value.
+
+    What it says of the field in prose, where no value can be read, explains the verdict.
+    """
     for name, values in given(after, field, is_json=True):
-        meaning = means(said(found, name))
-        if meaning is None or meaning not in map(means, values):
+        again = {meaning for meaning in map(means, values) if meaning is not None}
+        if means(said(found, name)) not in again and (again or "{" in after):
             raise Unclear(f"contradiction: {name!r} stands again behind the verdict")
 
 
