@@ -176,7 +176,7 @@ CREATE TABLE claims (
     instance_id  VARCHAR NOT NULL,
     response_id  VARCHAR,  -- set for kind 'response' only
     kind         claim_kind NOT NULL,
-    text         VARCHAR,  -- empty: its extractor looked and found none
+    text         VARCHAR,  -- empty: its extractor looked and found none; null: it failed
     extractor    VARCHAR   -- judge that extracted it; null: shared by all judges
 );
 
