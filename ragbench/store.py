@@ -464,7 +464,7 @@ def step(
             fold_quietly(file)
         raise
     writer.close()
-    if was_there and not file.exists():
+    if was_there and not file.exists() and has_journals(file):
         raise StoreError(
             f"no study at {file} any more: it was moved or deleted while a step was running. Put "
             f"it back and open it again; the rows of the step are in {journal_folder(file)}."
