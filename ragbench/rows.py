@@ -381,5 +381,8 @@ def _article(column: Column) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # such as a number of more digits than Python writes
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:79] + "…"

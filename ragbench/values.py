@@ -112,4 +112,4 @@ READ: dict[str, Callable[[Any], Any]] = {
     "FLOAT[]": _numbers,
 }
 """How a value given for a column is read; raises one of `UNFIT`."""
-UNFIT = (ValueError, TypeError, OverflowError, RecursionError, AttributeError)
+UNFIT = (ValueError, TypeError, ArithmeticError, RecursionError, AttributeError)

@@ -23,7 +23,7 @@ from ragbench.errors import ModelUnavailable, RagbenchError, UnknownName
 from ragbench.llm import Reply, Retry, complete, work
 from ragbench.llm.endpoints import Key, shown
 from ragbench.llm.limits import Budget, Limiter, Tally, retry_after
-from ragbench.llm.replies import priced, split_reasoning
+from ragbench.llm.replies import priced, read_reply, split_reasoning
 
 QUICK = Retry(first_wait=0.01, longest_wait=0.1)
 KEY = "sk-a-fake-key-of-the-tests-0123456789"
@@ -744,3 +744,27 @@ def test_what_litellm_worked_out_as_cost_is_not_worked_out_again():
         response = SimpleNamespace(_hidden_params={"response_cost": known})
         assert endpoints._litellm_cost(response, Reply(), whom) == known
     assert endpoints._litellm_cost(SimpleNamespace(), Reply(), whom) is None  # no price known
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>x</thinking>答案", "答案"),
+        ("<thinking>x</think>ans", "ans"),
+        ("Use <thinking>b</thinking> as a tag.", "Use <thinking>b</thinking> as a tag."),
+        ("<think />ans", "<think />ans"),  # nothing was thought
+        ("```py\n</think>\n```\nans", "```py\n</think>\n```\nans"),
+        ("```py\nx = 1\n</think>ans", "ans"),  # a block that never closes is none
+        ("```a``` is code.</think>ans", "ans"),
+    ],
+)
+def test_tags_that_are_mixed_up_or_stand_in_code_take_no_answer_away(
+    text: str, answer: str
+) -> None:
+    assert split_reasoning(text)[0] == answer
+
+
+@pytest.mark.parametrize("usage", [[1], True, 1, "x", None, {"prompt_tokens": -1}])
+def test_an_odd_usage_costs_no_answer(usage: Any) -> None:
+    reply = read_reply({"choices": [{"message": {"content": "hi"}}], "usage": usage})
+    assert (reply.text, reply.input_tokens) == ("hi", None)

@@ -7,6 +7,7 @@ import enum
 import random
 import shutil
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -542,6 +543,14 @@ def test_a_long_journal_is_not_kept_in_memory_as_well(tmp_path):
             writer.add({"documents": {"doc_id": f"d{number}", "text": "x" * 1_000_000}})
         assert not writer.known
     assert rows_of(path, "SELECT count(*) FROM documents") == [(5,)]
+
+
+@pytest.mark.parametrize(
+    "row", [{"trial": 10**5000}, {"trial": Decimal("sNaN")}, {"text": {"deep": 10**5000}}]
+)
+def test_a_value_that_cannot_even_be_shown_is_refused_like_others(row, study):
+    with store.step(study, "x") as writer, pytest.raises(BadRow, match=" is not a "):
+        writer.add({"responses": {"instance_id": "law-gap", "model": "m", **row}})
 
 
 def test_units_of_work_are_complete(path):

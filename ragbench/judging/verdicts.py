@@ -268,7 +268,7 @@ def _is_dictated(
     return any(
         (score := means(said(found, name))) is not None and score in map(means, values)
         for text in judged
-        for name, values in given(text, field)
+        for name, values in set(given(text, field))  # a text may repeat itself
     )
 
 

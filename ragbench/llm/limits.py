@@ -191,7 +191,7 @@ class Budget:
         }
         for name, most in self.limits.items():
             coming = 0.0
-            if in_flight and (squares := self._squares.get(name)):
+            if in_flight and spent[name] and (squares := self._squares.get(name)):
                 by_length = self._length_in_flight * spent[name] / max(self._length, 1)
                 coming = max(2 * in_flight * squares / spent[name], by_length)
             if spent[name] + coming >= most:

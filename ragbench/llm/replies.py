@@ -49,7 +49,7 @@ _NOTHING = {
 }
 
 _ANYWHERE = {
-    "think": (r"<think(?:\s[^<>]*)?>", r"</think\s*>"),
+    "think": (r"<think(?:\s[^<>]*)?(?<!/)>", r"</think\s*>"),
     "brackets": (r"\[THINK\]", r"\[/THINK\]"),
     "triangles": (r"◁think▷", r"◁/think▷"),
     "bars": (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
@@ -61,11 +61,13 @@ _FIRST = {  # words that an answer may well use as tags of its own
 _CLOSING = {
     form: re.compile(closing, re.IGNORECASE) for form, (_, closing) in (_ANYWHERE | _FIRST).items()
 }
+for name in ("think", "thinking"):  # which models mix up
+    _CLOSING[name] = re.compile(r"</think(?:ing)?\s*>", re.IGNORECASE)
 _OPENINGS = [f"(?P<{form}>{opening})" for form, (opening, _) in (_ANYWHERE | _FIRST).items()]
 _UNOPENED = f"(?P<unopened>{'|'.join(closing for _, closing in _ANYWHERE.values())})"
 _TAG = "(?i:" + "|".join([*_OPENINGS, _UNOPENED]) + ")"
-_CODE = (  # Markdown's: a block between fences, a span in a line
-    r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(?s:.*?)^ {0,3}\1[`~]*[ \t]*$",
+_CODE = (  # Markdown's: what opens a block between fences, a span in a line
+    r"^ {0,3}(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+)",
     r"(?<!`)(`{1,2})(?!`)[^\n]*?[^`\n]\2(?!`)",
 )
 _CODE_OR_TAG = re.compile("|".join([*_CODE, _TAG]), re.MULTILINE)
@@ -87,26 +89,44 @@ def split_reasoning(text: str) -> tuple[str, str | None]:
     if not _BEGIN.search(text):
         return text, None
     thoughts: list[str] = []
-    answer, at = "", 0
+    answer: list[str] = []  # that is not blank
+    nowhere: set[str] = set()  # what closes nothing further on: each is looked for to the end once
+
+    def behind(what: str, closing: re.Pattern[str], at: int) -> re.Match[str] | None:
+        found = None if what in nowhere else closing.search(text, at)
+        if found is None:
+            nowhere.add(what)
+        return found
+
+    def say(start: int, end: int) -> None:
+        if answer or text[start:end].strip():
+            answer.append(text[start:end])
+
+    at = 0
     while found := _CODE_OR_TAG.search(text, at):
-        answer, at, form = answer + text[at : found.start()], found.end(), found.lastgroup
-        if form == "unopened":
-            thoughts.append(answer)
-            answer = ""
-        elif form is None or (form in _FIRST and answer.strip()):
-            answer += found[0]
-        elif closing := _CLOSING[form].search(text, at):
-            thoughts.append(text[at : closing.start()])
-            at = closing.end()
-        elif answer.strip():
-            answer += found[0]
+        say(at, found.start())
+        at, form = found.end(), found.lastgroup
+        if fence := found["fence"]:
+            closed = behind(fence, re.compile(rf"^ {{0,3}}{fence}[`~]*[ \t]*$", re.MULTILINE), at)
+            at = closed.end() if closed else at
+            say(found.start(), at)
+        elif form == "unopened":
+            thoughts.append("".join(answer))
+            answer.clear()
+        elif form is None or (form in _FIRST and answer):
+            say(found.start(), at)
+        elif closed := behind(form, _CLOSING[form], at):
+            thoughts.append(text[at : closed.start()])
+            at = closed.end()
+        elif answer:
+            say(found.start(), at)
         else:
             thoughts.append(text[at:])
             at = len(text)
-    answer += text[at:]
-    if not thoughts and answer == text:
+    if not thoughts:
         return text, None
-    return answer.strip(), "\n\n".join(filter(None, map(str.strip, thoughts))) or None
+    say(at, len(text))
+    return "".join(answer).strip(), "\n\n".join(filter(None, map(str.strip, thoughts))) or None
 
 
 def read_reply(body: Any) -> Reply:
@@ -120,20 +140,20 @@ def read_reply(body: Any) -> Reply:
         message = choice["message"]
         content = message.get("content")
         finish = _finish(choice)
-    except (KeyError, IndexError, TypeError, AttributeError):
+        said, thought_in_parts = _joined(content), _joined(content, of_thought=True)
+        given = _joined(message.get("reasoning_content") or message.get("reasoning"))
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise Unreadable(f"no chat completion in the reply: {body}") from None
     if finish == "broken":
-        raise Unreadable(f"the endpoint broke its reply off: {_joined(content)}")
-    text, thought = split_reasoning(_joined(content))
-    given = message.get("reasoning_content") or message.get("reasoning")
-    parts = (_joined(given), _joined(content, of_thought=True), thought)
-    reasoning = "\n\n".join(filter(None, parts)) or None
+        raise Unreadable(f"the endpoint broke its reply off: {said}")
+    text, thought = split_reasoning(said)
+    reasoning = "\n\n".join(filter(None, (given, thought_in_parts, thought))) or None
     if not text.strip() and message.get("refusal"):
         text, finish = _joined(message["refusal"]), "refused"
     is_empty = not text.strip()
     if is_empty and finish == "stop":
         finish = "empty"
-    usage = body.get("usage") or {}
+    usage = body["usage"] if isinstance(body.get("usage"), Mapping) else {}
     return Reply(
         text=None if is_empty else text,
         reasoning=reasoning,
@@ -171,7 +191,7 @@ def _joined(content: Any, of_thought: bool = False) -> str:
 
 def _count(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def priced(reply: Reply, prices: Mapping[str, float]) -> float | None:
